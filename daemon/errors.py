@@ -1,0 +1,99 @@
+"""The daemon's exceptions. `http/errors.py` maps them to replies, once; `control` maps them to admin codes."""
+
+from typing import ClassVar
+
+
+class DaemonError(Exception):
+    """Base. `status`, `type` and `code` are what a client sees; `param` names the request field at fault."""
+
+    status: ClassVar[int] = 500
+    type: ClassVar[str] = "server_error"
+    code: ClassVar[str] = "internal_error"
+
+    def __init__(self, message: str, *, param: str | None = None, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.param = param
+        self.retry_after_s = retry_after_s
+
+
+class InvalidRequest(DaemonError):
+    """The client's mistake; the message names field, value and what is accepted."""
+
+    status, type, code = 400, "invalid_request_error", "invalid_request"
+
+
+class Forbidden(DaemonError):
+    status, type, code = 403, "forbidden", "forbidden"
+
+
+class NotFound(DaemonError):
+    status, type, code = 404, "not_found", "not_found"
+
+
+class ModelNotFound(DaemonError):
+    """No entry answers to this model id."""
+
+    status, type, code = 404, "invalid_request_error", "model_not_found"
+
+
+class ModelNotInstalled(DaemonError):
+    """The entry's package is missing. The message ends with the command that pulls it."""
+
+    status, type, code = 404, "invalid_request_error", "model_not_installed"
+
+
+class MethodNotAllowed(DaemonError):
+    status, type, code = 405, "invalid_request_error", "method_not_allowed"
+
+
+class Conflict(DaemonError):
+    status, type, code = 409, "invalid_request_error", "conflict"
+
+
+class BodyTooLarge(DaemonError):
+    status, type, code = 413, "invalid_request_error", "body_too_large"
+
+
+class UnsupportedMedia(DaemonError):
+    """A recognised container or codec that cannot be decoded here."""
+
+    status, type, code = 415, "invalid_request_error", "unsupported_media"
+
+
+class RequestTimeout(DaemonError):
+    status, type, code = 408, "invalid_request_error", "request_timeout"
+
+
+class ModelFailed(DaemonError):
+    """The model could not be loaded, or is in back-off after failing repeatedly."""
+
+    status, type, code = 503, "server_error", "model_failed"
+
+
+class WorkerDied(DaemonError):
+    """The worker process of the model ended during the run."""
+
+    status, type, code = 500, "server_error", "worker_died"
+
+
+class RunFailed(DaemonError):
+    """The model failed on this request."""
+
+    status, type, code = 500, "server_error", "run_failed"
+
+
+class ServerBusy(DaemonError):
+    status, type, code = 503, "server_busy", "server_busy"
+
+
+class InsufficientMemory(DaemonError):
+    status, type, code = 503, "insufficient_memory", "insufficient_memory"
+
+
+class ShuttingDown(DaemonError):
+    status, type, code = 503, "server_busy", "shutting_down"
+
+
+class ConfigError(Exception):
+    """The configuration cannot be used. The message starts with the path of the field at fault."""

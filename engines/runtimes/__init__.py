@@ -1,0 +1,1 @@
+"""The only files that import an inference runtime, each behind the `Graph` protocol."""
