@@ -43,5 +43,3 @@ def _next_input(background: deque[Background], source: Iterator[Input], control:
         item = background.popleft()
         return Completed(item.tag, item.work.function(item.work.rows, control))
     return next(source, End())
-
-

@@ -1,0 +1,326 @@
+"""Drives the runs of a worker: resumes their generators, performs their effects, keeps their windows.
+
+One `Driver` per worker. A thread resumes generators (`drive`), others compute (`compute`); both are loops that the
+worker starts. Generators only ever advance on the driving thread. Nothing here knows of sockets or processes.
+"""
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from audiocpp.engines import wire
+from audiocpp.engines.errors import EngineError, OutOfMemory, RunCancelled
+from audiocpp.engines.family import Background, Completed, Data, Effect, Input, Next, Revoke, Run, Work
+from audiocpp.engines.scheduler import Batch, Job, WorkQueue
+from audiocpp.engines.tasks import AudioChunk, EncodedData, TaskEvent
+
+log = logging.getLogger(__name__)
+
+HEARTBEAT_S = 1.0
+
+
+@dataclass(slots=True, eq=False)
+class _ActiveRun:
+    """A run and what it waits for. Guarded by the driver's lock, but for `generator`: the driving thread's own."""
+
+    id: int
+    generator: Run
+    opened: float
+    inputs: deque[Input] = field(default_factory=deque)
+    jobs: dict[Job, str] = field(default_factory=dict)
+    answer: Any = None
+    failure: BaseException | None = None
+    awaits_input: bool = False
+    awaits_window: bool = False
+    cancelled: bool = False
+    queued: bool = False
+    unacked_bytes: int = 0
+    compute_s: float = 0.0
+
+
+class Driver:
+    """See the module. `send` delivers a reply to the control process and may block; it is called without the lock."""
+
+    def __init__(self, send: Callable[[wire.Reply], None]) -> None:
+        self._send = send
+        self._lock = threading.Lock()
+        self._runnable = threading.Condition(self._lock)
+        self._computable = threading.Condition(self._lock)
+        self._ready: deque[_ActiveRun] = deque()
+        self._runs: dict[int, _ActiveRun] = {}
+        self._work = WorkQueue()
+        self._running: dict[Batch, float] = {}
+        self._stopped = False
+
+    # Commands, from the worker's reading thread.
+
+    def open(self, run_id: int, generator: Run) -> None:
+        """Starts a run. Its end is one `RunDone` or `RunError`."""
+        with self._lock:
+            run = self._runs[run_id] = _ActiveRun(id=run_id, generator=generator, opened=time.monotonic())
+            self._resume(run)
+
+    def put(self, run_id: int, item: Input) -> None:
+        """Gives an input to a run. One that has ended is ignored: its last message is already on the way."""
+        with self._lock:
+            run = self._runs.get(run_id)
+            if run is None:
+                return
+            run.inputs.append(item)
+            if run.awaits_input:
+                self._resume(run)
+
+    def acknowledge(self, run_id: int, size: int) -> None:
+        """The control process has taken `size` output bytes of the run."""
+        with self._lock:
+            run = self._runs.get(run_id)
+            if run is None:
+                return
+            run.unacked_bytes -= size
+            if run.awaits_window and run.unacked_bytes < wire.OUTPUT_WINDOW_BYTES:
+                self._resume(run)
+
+    def cancel(self, run_id: int) -> None:
+        """Ends a run: waiting work is dropped, a computation that serves only cancelled runs is stopped."""
+        with self._lock:
+            run = self._runs.get(run_id)
+            if run is None:
+                return
+            run.cancelled = True
+            for job in list(run.jobs):
+                if self._work.discard(job):
+                    del run.jobs[job]
+            for batch in self._running:
+                for job in batch.jobs:
+                    if job in run.jobs:
+                        batch.cancel(job)
+            self._end_cancelled(run)
+
+    def stop(self) -> None:
+        """Ends both loops as soon as the computation in progress allows; running graphs are terminated."""
+        with self._lock:
+            self._stopped = True
+            for batch in self._running:
+                batch.control.cancel()
+            self._runnable.notify_all()
+            self._computable.notify_all()
+
+    @property
+    def open_runs(self) -> int:
+        return len(self._runs)
+
+    # The driving thread.
+
+    def drive(self) -> None:
+        """Resumes runs until `stop`, and beats about once a second."""
+        beat_at = time.monotonic() + HEARTBEAT_S
+        while True:
+            run = self._next_ready(beat_at)
+            if self._stopped:
+                return
+            if run is not None:
+                self._step(run)
+            if time.monotonic() >= beat_at:
+                beat_at = time.monotonic() + HEARTBEAT_S
+                self._send(self._heartbeat())
+
+    def _next_ready(self, beat_at: float) -> _ActiveRun | None:
+        with self._lock:
+            if not self._ready and not self._stopped:
+                self._runnable.wait(max(beat_at - time.monotonic(), 0))
+            if not self._ready:
+                return None
+            run = self._ready.popleft()
+            run.queued = run.awaits_input = run.awaits_window = False
+            return run
+
+    def _heartbeat(self) -> wire.Heartbeat:
+        with self._lock:
+            now = time.monotonic()
+            oldest = max((now - since for since in self._running.values()), default=0.0)
+            return wire.Heartbeat(open_runs=len(self._runs), waiting_work=len(self._work), oldest_work_s=oldest)
+
+    def _step(self, run: _ActiveRun) -> None:
+        try:
+            yielded = self._advance(run)
+        except StopIteration:
+            self._close(run, None)
+        except (EngineError, MemoryError, Exception) as error:  # noqa: BLE001 - answered to the client, below
+            self._close(run, error)
+        else:
+            self._perform(run, yielded)
+
+    def _advance(self, run: _ActiveRun) -> TaskEvent | Effect:
+        if run.cancelled:
+            run.generator.close()
+            raise RunCancelled("the run was cancelled")
+        answer, failure, run.answer, run.failure = run.answer, run.failure, None, None
+        return run.generator.throw(failure) if failure is not None else run.generator.send(answer)
+
+    def _perform(self, run: _ActiveRun, yielded: TaskEvent | Effect) -> None:
+        match yielded:
+            case Work():
+                self._submit(run, yielded, tag=None)
+            case Background(work, tag):
+                self._submit(run, work, tag=tag)
+            case Revoke(tag):
+                self._revoke(run, tag)
+            case Next():
+                self._await_input(run)
+            case _:
+                self._emit(run, yielded)
+
+    def _submit(self, run: _ActiveRun, work: Work, *, tag: str | None) -> None:
+        def finish(results: Sequence[Any] | None, error: BaseException | None, seconds: float) -> None:
+            self._finish_job(run, job, results, error, seconds)
+
+        job = Job(work, finish)
+        with self._lock:
+            run.jobs[job] = tag or ""
+            self._work.add(job)
+            self._computable.notify()
+            if tag is not None or run.cancelled:
+                self._resume(run)
+
+    def _revoke(self, run: _ActiveRun, tag: str) -> None:
+        with self._lock:
+            waiting = [job for job, job_tag in run.jobs.items() if job_tag == tag and self._work.discard(job)]
+            for job in waiting:
+                del run.jobs[job]
+            run.answer = bool(waiting)
+            self._resume(run)
+
+    def _await_input(self, run: _ActiveRun) -> None:
+        item = None
+        with self._lock:
+            if run.inputs:
+                item = run.inputs.popleft()
+                run.answer = item
+                self._resume(run)
+            else:
+                run.awaits_input = True
+                if run.cancelled:
+                    self._resume(run)
+        if isinstance(item, Data):
+            self._send(wire.Consumed(run.id, len(item.data)))
+
+    def _emit(self, run: _ActiveRun, event: TaskEvent) -> None:
+        size = output_bytes(event)
+        with self._lock:
+            run.unacked_bytes += size
+            run.awaits_window = run.unacked_bytes >= wire.OUTPUT_WINDOW_BYTES
+        self._send(wire.Event(run.id, event))
+        with self._lock:
+            if not run.awaits_window or run.cancelled:
+                self._resume(run)
+
+    def _close(self, run: _ActiveRun, error: BaseException | None) -> None:
+        with self._lock:
+            for job in list(run.jobs):
+                self._work.discard(job)
+            del self._runs[run.id]
+        self._send(_last_message(run, error))
+
+    # The computing threads.
+
+    def compute(self) -> None:
+        """Computes batches until `stop`."""
+        while (batch := self._next_batch()) is not None:
+            started = time.monotonic()
+            try:
+                batch.control.check()
+                parts = batch.split(batch.jobs[0].work.function(batch.rows, batch.control))
+            except BaseException as error:  # noqa: BLE001 - handed to the runs, whose clients are answered
+                self._fail_batch(batch, error, time.monotonic() - started)
+            else:
+                self._finish_batch(batch, parts, None, time.monotonic() - started)
+
+    def _next_batch(self) -> Batch | None:
+        with self._lock:
+            while not self._stopped:
+                batch = self._work.take()
+                if batch is not None:
+                    self._running[batch] = time.monotonic()
+                    return batch
+                self._computable.wait()
+            return None
+
+    def _fail_batch(self, batch: Batch, error: BaseException, seconds: float) -> None:
+        """One bad row must not cost the runs that it was merged with: their jobs are computed again, each alone."""
+        if len(batch.jobs) == 1 or batch.control.cancelled:
+            self._finish_batch(batch, [()] * len(batch.jobs), error, seconds)
+            return
+        with self._lock:
+            del self._running[batch]
+            for job in batch.jobs:
+                self._work.add_alone(job)
+
+    def _finish_batch(
+        self, batch: Batch, parts: Sequence[Sequence[Any]], error: BaseException | None, seconds: float
+    ) -> None:
+        rows = max(len(batch.rows), 1)
+        with self._lock:
+            del self._running[batch]
+            for job, results in zip(batch.jobs, parts, strict=True):
+                job.finish(results, error, seconds * len(job.work.rows) / rows)
+
+    def _finish_job(
+        self, run: _ActiveRun, job: Job, results: Sequence[Any] | None, error: BaseException | None, seconds: float
+    ) -> None:
+        tag = run.jobs.pop(job)
+        run.compute_s += seconds
+        if run.id not in self._runs:
+            return
+        if run.cancelled:
+            self._end_cancelled(run)
+        elif tag:
+            run.inputs.append(Completed(tag, results or (), error))
+            if run.awaits_input:
+                self._resume(run)
+        else:
+            run.answer, run.failure = results, error
+            self._resume(run)
+
+    # With the lock held.
+
+    def _resume(self, run: _ActiveRun) -> None:
+        if not run.queued:
+            run.queued = True
+            self._ready.append(run)
+            self._runnable.notify()
+
+    def _end_cancelled(self, run: _ActiveRun) -> None:
+        """Lets the driving thread close a cancelled run once none of its work is being computed."""
+        if not run.jobs:
+            self._resume(run)
+
+
+def _last_message(run: _ActiveRun, error: BaseException | None) -> wire.RunDone | wire.RunError:
+    match error:
+        case None:
+            wall_ms = (time.monotonic() - run.opened) * 1e3
+            return wire.RunDone(run=run.id, wall_ms=wall_ms, compute_ms=run.compute_s * 1e3)
+        case EngineError():
+            return wire.RunError(run=run.id, code=error.code, message=error.message, param=error.param)
+        case MemoryError():
+            return wire.RunError(
+                run=run.id, code=OutOfMemory.code, message="the run needs more memory than it may have"
+            )
+        case _:
+            log.error("a run failed", exc_info=error)
+            return wire.RunError(run=run.id, code=EngineError.code, message=f"{type(error).__name__}: {error}")
+
+
+def output_bytes(event: TaskEvent) -> int:
+    """What an event counts against the output window."""
+    match event:
+        case AudioChunk():
+            return len(event.pcm)
+        case EncodedData():
+            return len(event.data)
+        case _:
+            return 0
