@@ -16,7 +16,7 @@ from audiocpp.engines import wire
 from audiocpp.engines.errors import EngineError, OutOfMemory, RunCancelled
 from audiocpp.engines.family import Background, Completed, Data, Effect, Input, Next, Revoke, Run, Work
 from audiocpp.engines.scheduler import Batch, Job, WorkQueue
-from audiocpp.engines.tasks import AudioChunk, EncodedData, TaskEvent
+from audiocpp.engines.tasks import TaskEvent
 
 log = logging.getLogger(__name__)
 
@@ -209,7 +209,7 @@ class Driver:
             self._send(wire.Consumed(run.id, len(item.data)))
 
     def _emit(self, run: _ActiveRun, event: TaskEvent) -> None:
-        size = output_bytes(event)
+        size = wire.output_bytes(event)
         with self._lock:
             run.unacked_bytes += size
             run.awaits_window = run.unacked_bytes >= wire.OUTPUT_WINDOW_BYTES
@@ -313,14 +313,3 @@ def _last_message(run: _ActiveRun, error: BaseException | None) -> wire.RunDone 
         case _:
             log.error("a run failed", exc_info=error)
             return wire.RunError(run=run.id, code=EngineError.code, message=f"{type(error).__name__}: {error}")
-
-
-def output_bytes(event: TaskEvent) -> int:
-    """What an event counts against the output window."""
-    match event:
-        case AudioChunk():
-            return len(event.pcm)
-        case EncodedData():
-            return len(event.data)
-        case _:
-            return 0

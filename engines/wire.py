@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from audiocpp.engines.tasks import OptionValue, TaskEvent, TaskRequest
+from audiocpp.engines.tasks import AudioChunk, EncodedData, OptionValue, TaskEvent, TaskRequest
 
 MAX_PIECE_BYTES = 1 << 20
 """Longest audio in one frame. Small enough that a cancel or another run's frame never waits long behind it."""
@@ -223,3 +223,14 @@ def pieces(data: bytes | memoryview) -> Iterator[bytes]:
     view = memoryview(data)
     for start in range(0, len(view), MAX_PIECE_BYTES):
         yield bytes(view[start : start + MAX_PIECE_BYTES])
+
+
+def output_bytes(event: TaskEvent) -> int:
+    """What an event counts against the output window."""
+    match event:
+        case AudioChunk():
+            return len(event.pcm)
+        case EncodedData():
+            return len(event.data)
+        case _:
+            return 0

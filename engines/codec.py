@@ -1,0 +1,220 @@
+"""The codec family: media files to PCM and back, in the codec worker. It has no weights.
+
+Decoding is by content, never by name, block by block, so that a two-hour file stays bounded. A crafted file that
+brings a decoder down takes this process with it, not the daemon and not a model.
+"""
+
+import io
+import wave
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+import soundfile
+import soxr
+
+from audiocpp.engines import wire
+from audiocpp.engines.cancellation import RunControl
+from audiocpp.engines.errors import InvalidInput, TooLarge, UnsupportedMedia
+from audiocpp.engines.family import NEXT, Data, End, LoadContext, Run, Work
+from audiocpp.engines.graph import Float32
+from audiocpp.engines.tasks import AudioChunk, AudioFormat, AudioInfo, EncodedData, TaskRequest
+
+BLOCK_S = 2.0
+"""Audio decoded at a time: long enough to make the calls rare, short enough that a cancel is quick."""
+
+_SIGNATURES: tuple[tuple[int, bytes, str], ...] = (
+    (0, b"\x1a\x45\xdf\xa3", "WebM or Matroska"),
+    (4, b"ftyp", "MP4 or M4A"),
+    (0, b"\xff\xf1", "AAC (ADTS)"),
+    (0, b"\xff\xf9", "AAC (ADTS)"),
+    (0, b"\x30\x26\xb2\x75", "WMA (ASF)"),
+    (0, b"#!AMR", "AMR"),
+)
+"""Offset and first bytes of containers that libsndfile does not read."""
+
+ACCEPTED = "WAV, FLAC, OGG (Opus, Vorbis), MP3, AIFF, AU, CAF, W64 and RF64"
+
+
+class Codec:
+    """Tasks `decode` (option `path`, or the file as input; `sample_rate` in Hz; `max_seconds`) and `encode` (`format`).
+
+    `decode` answers with one `AudioInfo`, then `AudioChunk`s: mono at `sample_rate`. `encode` takes PCM in the
+    request's audio format and answers with `EncodedData`.
+    """
+
+    name: ClassVar[str] = "codec"
+
+    @classmethod
+    def load(cls, context: LoadContext) -> "Codec":
+        del context
+        return cls()
+
+    def warm_up(self) -> None:
+        soxr.ResampleStream(44100, 16000, 1, dtype="float32").resample_chunk(np.zeros(4410, np.float32), last=True)
+
+    def close(self) -> None:
+        pass
+
+    def run(self, request: TaskRequest) -> Run:
+        if request.task == "decode":
+            return _decode(request)
+        if request.task == "encode":
+            return _encode(request)
+        raise InvalidInput(f"task {request.task!r} is not offered; the codec decodes and encodes", param="task")
+
+
+def _decode(request: TaskRequest) -> Run:
+    path = request.options.get("path")
+    whole = bytearray()
+    while not path and isinstance(item := (yield NEXT), Data):
+        whole += item.data
+    source = str(path) if path else io.BytesIO(whole)
+    options = request.options
+    media = MediaFile(source, int(options["sample_rate"]), float(options["max_seconds"]))
+    try:
+        (info,) = yield Work(_open, [media])
+        yield info
+        while True:
+            (block,) = yield Work(_read, [media])
+            if block.size == 0:
+                return
+            yield AudioChunk(pcm=block.tobytes(), sample_rate=media.sample_rate)
+    finally:
+        media.close()
+
+
+def _open(media: "Sequence[MediaFile]", control: RunControl) -> list[AudioInfo]:
+    control.check()
+    return [item.open() for item in media]
+
+
+def _read(media: "Sequence[MediaFile]", control: RunControl) -> list[Float32]:
+    control.check()
+    return [item.read() for item in media]
+
+
+class MediaFile:
+    """An audio file read as mono float32 at `sample_rate` Hz, wherever it came from."""
+
+    def __init__(self, source: str | io.BytesIO, sample_rate: int, max_seconds: float) -> None:
+        self.sample_rate = sample_rate
+        self._source = source
+        self._max_seconds = max_seconds
+        self._file: soundfile.SoundFile | None = None
+        self._resampler: soxr.ResampleStream | None = None
+        self._frames_read = 0
+        self._ended = False
+
+    def open(self) -> AudioInfo:
+        """Reads the header. Raises `InvalidInput` or `UnsupportedMedia`, both with `param="file"`."""
+        try:
+            file = self._file = soundfile.SoundFile(self._source)
+        except soundfile.LibsndfileError as error:
+            raise _unreadable(self._head(), error) from error
+        if file.samplerate != self.sample_rate:
+            self._resampler = soxr.ResampleStream(file.samplerate, self.sample_rate, 1, dtype="float32")
+        # A writer that could not seek back leaves a size of 2^31 or 2^32 in the header: the length is not known.
+        known = file.frames < (1 << 29)
+        return AudioInfo(
+            container=file.format,
+            codec=file.subtype,
+            sample_rate=file.samplerate,
+            channels=file.channels,
+            duration_s=file.frames / file.samplerate if known else None,
+        )
+
+    def read(self) -> Float32:
+        """The next samples, float32 (n,); empty at the end. Raises `TooLarge` past the longest accepted audio."""
+        assert self._file is not None
+        while not self._ended:
+            try:
+                block = self._file.read(int(BLOCK_S * self._file.samplerate), dtype="float32", always_2d=True)
+            except soundfile.LibsndfileError as error:
+                at = self._frames_read / self._file.samplerate
+                raise InvalidInput(f"file: damaged after {at:.2f} s: {error.error_string}", param="file") from error
+            self._count(len(block))
+            self._ended = len(block) == 0
+            samples = self._resample(block.mean(axis=1, dtype=np.float32))
+            if samples.size:
+                return samples
+        return np.zeros(0, np.float32)
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def _resample(self, mono: Float32) -> Float32:
+        mono = np.nan_to_num(mono, copy=False, nan=0.0, posinf=1.0, neginf=-1.0)
+        if self._resampler is None:
+            return mono
+        resampled: Float32 = self._resampler.resample_chunk(mono, last=self._ended)
+        return resampled
+
+    def _count(self, frames: int) -> None:
+        assert self._file is not None
+        self._frames_read += frames
+        if self._frames_read > self._max_seconds * self._file.samplerate:
+            raise TooLarge(f"file: longer than {self._max_seconds:g} s of audio (max_audio_seconds)", param="file")
+
+    def _head(self) -> bytes:
+        if isinstance(self._source, io.BytesIO):
+            return self._source.getvalue()[:16]
+        with open(self._source, "rb") as file:  # noqa: PTH123 - a plain name from the wire
+            return file.read(16)
+
+
+def _unreadable(head: bytes, error: soundfile.LibsndfileError) -> InvalidInput | UnsupportedMedia:
+    for offset, signature, container in _SIGNATURES:
+        if head[offset : offset + len(signature)] == signature:
+            return UnsupportedMedia(f"file: {container} cannot be decoded here; accepted are {ACCEPTED}", param="file")
+    return InvalidInput(f"file: no readable audio ({error.error_string}); accepted are {ACCEPTED}", param="file")
+
+
+def _encode(request: TaskRequest) -> Run:
+    audio = request.audio
+    if audio is None or audio.encoding != "f32le":
+        raise InvalidInput("encoding takes float32 PCM", param="audio")
+    match request.options.get("format"):
+        case "pcm":
+            return _encode_pcm()
+        case "wav":
+            return _encode_wav(audio)
+        case other:
+            raise InvalidInput(
+                f"response_format: {other!r} is not offered; accepted are wav, pcm", param="response_format"
+            )
+
+
+def _encode_pcm() -> Run:
+    """16-bit little-endian PCM, as it comes."""
+    rest = b""
+    while isinstance(item := (yield NEXT), Data):
+        data = rest + item.data
+        whole = len(data) - len(data) % 4
+        rest = data[whole:]
+        if whole:
+            yield EncodedData(to_pcm16(data[:whole]))
+
+
+def _encode_wav(audio: AudioFormat) -> Run:
+    """A RIFF file with exact sizes, so it is sent when its length is known: at the end."""
+    samples = bytearray()
+    while not isinstance(item := (yield NEXT), End):
+        if isinstance(item, Data):
+            samples += item.data
+    out = io.BytesIO()
+    with wave.open(out, "wb") as file:
+        file.setnchannels(audio.channels)
+        file.setsampwidth(2)
+        file.setframerate(audio.sample_rate)
+        file.writeframes(to_pcm16(bytes(samples)))
+    for piece in wire.pieces(out.getbuffer()):
+        yield EncodedData(piece)
+
+
+def to_pcm16(pcm: bytes) -> bytes:
+    """Float32 little-endian PCM to 16 bits: clamped to [-1, 1], scaled by 32767 and rounded."""
+    samples = np.frombuffer(pcm, "<f4")
+    scaled = np.rint(np.clip(samples, -1.0, 1.0) * 32767.0)
+    return bytes(scaled.astype("<i2").tobytes())
