@@ -1,0 +1,89 @@
+"""Checks option values against the option rows of a spec, which are the only list of what a family takes."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+from audiocpp.engines.errors import InvalidInput
+from audiocpp.engines.spec import OptionSpec
+from audiocpp.engines.tasks import OptionValue
+
+_BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
+
+
+def check_options(
+    rows: Sequence[OptionSpec], values: Mapping[str, object], *, prefix: str = ""
+) -> dict[str, OptionValue]:
+    """`values` in their declared types, by local name.
+
+    Text is read as the declared type where it says one ("0.5", "true"), since option maps of clients and of the
+    configuration often hold text only. Absent options stay absent: the family knows its own defaults.
+
+    Args:
+        rows: the rows of one scope.
+        values: as given, by public key: `prefix` and the local name.
+        prefix: `<family>.` for session and load options.
+
+    Raises:
+        InvalidInput: an unknown option, a wrong type, a value outside its range, or a required one missing. `param`
+            is the public key.
+    """
+    known = {prefix + row.name: row for row in rows}
+    checked: dict[str, OptionValue] = {}
+    for key, value in values.items():
+        if key not in known:
+            accepted = ", ".join(sorted(known)) or "none"
+            raise InvalidInput(f"unknown option {key!r}; accepted: {accepted}", param=key)
+        try:
+            checked[known[key].name] = check_option(known[key], value)
+        except ValueError as error:
+            raise InvalidInput(f"option {key!r}: {error}", param=key) from error
+    for key, row in known.items():
+        if row.required and row.name not in checked:
+            raise InvalidInput(f"option {key!r} is required: {row.description}", param=key)
+    return checked
+
+
+def check_option(row: OptionSpec, value: object) -> OptionValue:
+    """`value` in the declared type of `row`. Raises `ValueError` that says what is accepted."""
+    if row.type == "bool":
+        return _boolean(value)
+    if row.type in ("int", "float"):
+        return _number(row, value)
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r} is not text")
+    if row.type == "enum" and value not in row.values:
+        raise ValueError(f"{value!r} is none of {', '.join(row.values)}")
+    return value
+
+
+def _boolean(value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value in _BOOLEANS:
+        return _BOOLEANS[value]
+    raise ValueError(f"{value!r} is neither true nor false")
+
+
+def _number(row: OptionSpec, value: object) -> int | float:
+    number = _parsed(row, value)
+    low, high = row.min, row.max
+    if not math.isfinite(number) or (low is not None and number < low) or (high is not None and number > high):
+        raise ValueError(
+            f"{value!r} is outside {'-inf' if low is None else low:g}..{'inf' if high is None else high:g}"
+        )
+    return number
+
+
+def _parsed(row: OptionSpec, value: object) -> int | float:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise ValueError(f"{value!r} is not a number")
+    try:
+        number = float(value)
+        if row.type == "float":
+            return number
+        whole = int(value)
+    except (ValueError, OverflowError) as error:
+        raise ValueError(f"{value!r} is not {'a number' if row.type == 'float' else 'a whole number'}") from error
+    if whole != number:
+        raise ValueError(f"{value!r} is not a whole number")
+    return whole
