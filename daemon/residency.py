@@ -74,10 +74,14 @@ class Unexpected(Exception):  # noqa: N818 - names what happened
 
 @dataclass(slots=True, eq=False)
 class Ticket:
-    """Somebody waiting for a model. Settled once, by `Grant` or `Refuse`."""
+    """Somebody who wants a model. Settled once, by `Grant` or `Refuse`; a lease is then given back by `release`.
+
+    `life` counts the model's loads: a lease of an earlier life ended when its worker died.
+    """
 
     model: str
     leases: bool = True
+    life: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +125,7 @@ class Model:
     pull_command: str
     state: State = State.UNLOADED
     leases: int = 0
+    life: int = 0
     waiting: list[Ticket] = field(default_factory=list)
     idle_since: float = 0.0
     crashes: int = 0
@@ -165,19 +170,19 @@ class Planner:
         """Whoever holds the ticket has left before it was settled. The load goes on: the next request profits."""
         self.models[ticket.model].waiting.remove(ticket)
 
-    def release(self, name: str, *, now: float, answered: bool) -> list[Effect]:
+    def release(self, ticket: Ticket, *, now: float, answered: bool) -> list[Effect]:
         """A lease ends. `answered`: the request got a reply, so the model works."""
-        model = self.models[name]
+        model = self.models[ticket.model]
+        if ticket.life != model.life:
+            return []  # its worker died meanwhile and took the lease along
         if answered:
             model.crashes = 0
-        if model.state not in (State.BUSY, State.DRAINING):
-            return []  # its worker died meanwhile and took the lease along
         model.leases -= 1
         if model.leases:
             return []
         model.idle_since = now
         if model.state is State.DRAINING:
-            return [Unload(name)]
+            return [Unload(model.name)]
         self._apply(model, Trigger.RELEASED)
         return []
 
@@ -212,10 +217,10 @@ class Planner:
         self._back_off(model, error.message, now)
         return self._refuse_waiting(model, error)
 
-    def unloaded(self, name: str, *, now: float) -> list[Effect]:
+    def unloaded(self, name: str) -> list[Effect]:
         model = self.models[name]
         self._apply(model, Trigger.UNLOADED)
-        model.leases = 0
+        self._forget_leases(model)
         return self._load_for_waiting(model)
 
     def died(self, name: str, reason: str, *, now: float) -> list[Effect]:
@@ -223,7 +228,7 @@ class Planner:
         model = self.models[name]
         if model.state in (State.NOT_INSTALLED, State.UNLOADED, State.FAILED):
             return []
-        model.leases = 0
+        self._forget_leases(model)
         if model.state is State.DRAINING:
             self._apply(model, Trigger.DIED)
             return self._load_for_waiting(model)
@@ -249,7 +254,12 @@ class Planner:
         if ticket.leases:
             self._apply(model, Trigger.LEASED)
             model.leases += 1
+            ticket.life = model.life
         return Grant(ticket)
+
+    def _forget_leases(self, model: Model) -> None:
+        model.leases = 0
+        model.life += 1
 
     def _grant_waiting(self, model: Model) -> list[Effect]:
         waiting, model.waiting = model.waiting, []

@@ -5,7 +5,7 @@
 
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 import trio
@@ -129,13 +129,14 @@ class Residency:
     @asynccontextmanager
     async def lease(self, model: str) -> AsyncIterator[Lease]:
         """Holds a model resident, loading it first when it is not. Raises what kept it from being loaded."""
-        await self._resident(Ticket(model))
+        ticket = Ticket(model)
+        await self._resident(ticket)
         lease = Lease(model, self._residences[model].worker)
         try:
             yield lease
         finally:
             self._measure_peak(model)
-            self._perform(self.planner.release(model, now=trio.current_time(), answered=lease.answered))
+            self._perform(self.planner.release(ticket, now=trio.current_time(), answered=lease.answered))
 
     async def _resident(self, ticket: Ticket) -> None:
         settled = self._settled[ticket] = trio.Event()
@@ -155,7 +156,7 @@ class Residency:
         if not settled.is_set():
             self.planner.abandon(ticket)
         elif self._refused.pop(ticket, None) is None and ticket.leases:
-            self._perform(self.planner.release(ticket.model, now=trio.current_time(), answered=False))
+            self._perform(self.planner.release(ticket, now=trio.current_time(), answered=False))
 
     # For the operator.
 
@@ -319,7 +320,7 @@ class Residency:
         label = self.planner.models[model].label
         log.info("unloaded %s", label, extra={"event": "unloaded", "model": label})
         if self.planner.models[model].state is State.DRAINING:
-            self._perform(self.planner.unloaded(model, now=trio.current_time()))
+            self._perform(self.planner.unloaded(model))
 
     async def _leave_worker(self, model: str) -> None:
         """Closes the model, and with the last one its worker process, so that every byte comes back."""
@@ -331,7 +332,8 @@ class Residency:
             return
         if host.models:
             if model in self._residences:
-                await host.worker.unload(model)
+                with suppress(WorkerDied):  # then it is gone all the more
+                    await host.worker.unload(model)
             return
         host.worker.stop()
         with trio.move_on_after(STOP_GRACE_S):

@@ -135,7 +135,7 @@ class Driver:
             if not self._ready:
                 return None
             run = self._ready.popleft()
-            run.queued = run.awaits_input = run.awaits_window = False
+            run.queued = run.awaits_window = False
             return run
 
     def _heartbeat(self) -> wire.Heartbeat:
@@ -145,14 +145,23 @@ class Driver:
             return wire.Heartbeat(open_runs=len(self._runs), waiting_work=len(self._work), oldest_work_s=oldest)
 
     def _step(self, run: _ActiveRun) -> None:
+        if run.awaits_input:
+            self._take_input(run)
         try:
             yielded = self._advance(run)
         except StopIteration:
             self._close(run, None)
-        except (EngineError, MemoryError, Exception) as error:  # noqa: BLE001 - answered to the client, below
+        except Exception as error:  # noqa: BLE001 - answered to the client, below
             self._close(run, error)
         else:
             self._perform(run, yielded)
+
+    def _take_input(self, run: _ActiveRun) -> None:
+        with self._lock:
+            run.awaits_input = False
+            run.answer = run.inputs.popleft() if run.inputs else None
+        if isinstance(run.answer, Data):
+            self._send(wire.Consumed(run.id, len(run.answer.data)))
 
     def _advance(self, run: _ActiveRun) -> TaskEvent | Effect:
         if run.cancelled:
@@ -195,18 +204,10 @@ class Driver:
             self._resume(run)
 
     def _await_input(self, run: _ActiveRun) -> None:
-        item = None
         with self._lock:
-            if run.inputs:
-                item = run.inputs.popleft()
-                run.answer = item
+            run.awaits_input = True
+            if run.inputs or run.cancelled:
                 self._resume(run)
-            else:
-                run.awaits_input = True
-                if run.cancelled:
-                    self._resume(run)
-        if isinstance(item, Data):
-            self._send(wire.Consumed(run.id, len(item.data)))
 
     def _emit(self, run: _ActiveRun, event: TaskEvent) -> None:
         size = wire.output_bytes(event)

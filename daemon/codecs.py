@@ -1,0 +1,190 @@
+"""Media files to PCM and back, by the codec worker. The control process only moves the bytes."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import trio
+
+from audiocpp.daemon.errors import InvalidRequest, ModelFailed, WorkerDied
+from audiocpp.daemon.worker_run import WorkerRun
+from audiocpp.daemon.workers import Worker, start_worker
+from audiocpp.engines import wire
+from audiocpp.engines.tasks import AudioChunk, AudioFormat, AudioInfo, EncodedData, OptionValue, TaskRequest
+
+JOBS_AT_ONCE = 2
+"""Computing threads of the codec worker; further jobs take turns with them, block by block."""
+
+_MODEL = "codec"
+_CANCEL_GRACE_S = 2.0
+
+
+class DecodedAudio:
+    """A file being decoded. Iterate once: float32 little-endian mono blocks at the asked rate; none if it is empty."""
+
+    def __init__(self, info: AudioInfo, first: bytes | None, rest: AsyncIterator[bytes], sample_rate: int) -> None:
+        self.info = info
+        self.duration_s = 0.0
+        self._first = first
+        self._rest = rest
+        self._sample_rate = sample_rate
+
+    @property
+    def empty(self) -> bool:
+        """A valid container without a single sample."""
+        return self._first is None
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        if self._first is None:
+            return
+        yield self._counted(self._first)
+        async for block in self._rest:
+            yield self._counted(block)
+
+    def _counted(self, block: bytes) -> bytes:
+        self.duration_s += len(block) / 4 / self._sample_rate
+        return block
+
+
+class Encoder:
+    """A file being encoded. `push` float32 PCM, `finish`, iterate over the encoded bytes; two tasks may do so."""
+
+    def __init__(self, run: WorkerRun) -> None:
+        self._run = run
+
+    async def push(self, pcm: bytes) -> None:
+        await self._run.push(pcm)
+
+    def finish(self) -> None:
+        self._run.finish()
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for event in self._run.events():
+            assert isinstance(event, EncodedData)
+            yield event.data
+
+
+class Codecs:
+    """Decodes and encodes in a worker process that is started on first use and again after a crash."""
+
+    def __init__(self) -> None:
+        self._nursery: trio.Nursery | None = None
+        self._worker: Worker | None = None
+        self._starting = trio.Lock()
+
+    async def serve(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Runs until cancelled; then the worker ends."""
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            task_status.started()
+            await trio.sleep_forever()
+
+    @property
+    def pid(self) -> int | None:
+        """The codec worker's process; None when it does not run."""
+        return self._worker.pid if self._worker is not None and self._worker.ended is None else None
+
+    @asynccontextmanager
+    async def decode(
+        self, source: bytes | Path, *, sample_rate: int, max_seconds: float
+    ) -> AsyncIterator[DecodedAudio]:
+        """Decodes a file to mono at `sample_rate` Hz; its first block has been decoded when the block is entered.
+
+        Raises:
+            InvalidRequest: no readable audio, or a file that brings the decoder down.
+            UnsupportedMedia: a container or codec that is known but not decoded here.
+            BodyTooLarge: longer than `max_seconds` (also while iterating).
+        """
+        options: dict[str, OptionValue] = {"sample_rate": sample_rate, "max_seconds": max_seconds}
+        if isinstance(source, Path):
+            options["path"] = str(source)
+        job = await self._begin(TaskRequest(task="decode", options=options), source)
+        try:
+            yield DecodedAudio(job.info, job.first, _blocks(job.run), sample_rate)
+        finally:
+            await _end(job.run)
+            if job.alone is not None:
+                job.alone.stop()
+
+    async def _begin(self, request: TaskRequest, source: bytes | Path) -> "_DecodeJob":
+        try:
+            return await _open(await self._shared_worker(), request, source)
+        except WorkerDied:
+            # Perhaps another file did that. Alone in a process of its own, this one gets its own verdict.
+            alone = await self._start()
+        try:
+            return replace(await _open(alone, request, source), alone=alone)
+        except WorkerDied as error:
+            raise InvalidRequest(f"file: the decoder failed on it ({error})", param="file") from error
+        except BaseException:
+            alone.stop()
+            raise
+
+    @asynccontextmanager
+    async def encode(self, fmt: str, audio: AudioFormat) -> AsyncIterator[Encoder]:
+        """Encodes PCM: `wav` (whole, exact sizes) or `pcm` (16-bit little-endian, as it comes)."""
+        worker = await self._shared_worker()
+        run = worker.open(_MODEL, TaskRequest(task="encode", audio=audio, options={"format": fmt}))
+        try:
+            yield Encoder(run)
+        finally:
+            await _end(run)
+
+    async def _shared_worker(self) -> Worker:
+        async with self._starting:
+            if self._worker is None or self._worker.ended is not None:
+                self._worker = await self._start()
+            return self._worker
+
+    async def _start(self) -> Worker:
+        assert self._nursery is not None
+        worker = await start_worker("codec", threads=JOBS_AT_ONCE, nursery=self._nursery, on_end=self._forget)
+        command = wire.LoadModel(model=_MODEL, family="codec", files={}, runtime="", providers=[], threads=1)
+        try:
+            await worker.load(command)
+        except ModelFailed:
+            worker.kill()
+            raise
+        return worker
+
+    def _forget(self, worker: Worker) -> None:
+        if self._worker is worker:
+            self._worker = None
+
+
+@dataclass(frozen=True, slots=True)
+class _DecodeJob:
+    """A file whose first block has been decoded. `alone`: the process made for it, ended with it."""
+
+    run: WorkerRun
+    info: AudioInfo
+    first: bytes | None
+    alone: Worker | None = None
+
+
+async def _open(worker: Worker, request: TaskRequest, source: bytes | Path) -> _DecodeJob:
+    run = worker.open(_MODEL, request)
+    try:
+        if isinstance(source, bytes):
+            await run.push(source)
+            run.finish()
+        events = run.events()
+        info = await anext(events)
+        assert isinstance(info, AudioInfo)
+        first = await anext(events, None)
+    except BaseException:
+        await _end(run)
+        raise
+    return _DecodeJob(run, info, first.pcm if isinstance(first, AudioChunk) else None)
+
+
+async def _blocks(run: WorkerRun) -> AsyncIterator[bytes]:
+    async for event in run.events():
+        assert isinstance(event, AudioChunk)
+        yield event.pcm
+
+
+async def _end(run: WorkerRun) -> None:
+    with trio.CancelScope(shield=True):
+        await run.cancel(_CANCEL_GRACE_S)
