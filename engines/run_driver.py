@@ -113,6 +113,17 @@ class Driver:
     def open_runs(self) -> int:
         return len(self._runs)
 
+    @property
+    def waiting_work(self) -> int:
+        """Jobs that wait for a computing thread."""
+        return len(self._work)
+
+    @property
+    def paused_runs(self) -> int:
+        """Runs that wait until their output is taken."""
+        with self._lock:
+            return sum(run.awaits_window and not run.queued for run in self._runs.values())
+
     # The driving thread.
 
     def drive(self) -> None:
