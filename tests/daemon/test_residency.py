@@ -61,7 +61,7 @@ def test_every_pair_is_either_in_the_table_or_an_error(before: State, trigger: T
 
 
 def test_every_state_can_be_reached_and_left() -> None:
-    assert {after for after in TRANSITIONS.values()} == set(State)
+    assert set(TRANSITIONS.values()) == set(State)
     assert {before for before, _ in TRANSITIONS} == set(State)
 
 

@@ -105,7 +105,7 @@ def test_sizes_that_a_streaming_writer_left_open_mean_until_the_end(size: int) -
     data = bytearray(file_of(tone(), RATE))
     struct.pack_into("<I", data, 4, size)
     struct.pack_into("<I", data, data.index(b"data") + 4, size)
-    info, samples = decode(bytes(data))
+    _info, samples = decode(bytes(data))
     assert len(samples) == len(tone())
 
 
