@@ -1,0 +1,74 @@
+"""The command line as a whole: the parser made from the verbs, and how a verb's end becomes an exit code."""
+
+import argparse
+from collections.abc import Sequence
+
+from audiocpp.control.cli import daemon_verbs, model_verbs, package_verbs
+from audiocpp.control.cli.output import Output, discard_output
+from audiocpp.control.cli.verb import Verb
+from audiocpp.control.failures import ControlError
+from audiocpp.control.protocol import ExitCode
+from audiocpp.control.unix_http import SOCKET_VARIABLE, SYSTEM_SOCKET
+
+VERBS: tuple[Verb, ...] = (*daemon_verbs.VERBS, *model_verbs.VERBS, *package_verbs.VERBS)
+
+INTERRUPTED = 130
+"""What a shell reports for a command ended by Ctrl-C."""
+
+_EPILOG = f"""\
+The admin socket is --socket, else ${SOCKET_VARIABLE}, else $XDG_RUNTIME_DIR/audiocpp/admin.sock or {SYSTEM_SOCKET}.
+
+exit codes: {", ".join(f"{code.value} {code.name.lower().replace('_', ' ')}" for code in ExitCode)}
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one verb. Returns the exit code; a usage error exits with 2 by itself, as argparse does."""
+    parsed = make_parser().parse_args(arguments)
+    output = Output(as_json=parsed.json)
+    try:
+        parsed.perform(parsed, output)
+    except ControlError as error:
+        output.error(error)
+        return error.exit_code
+    except BrokenPipeError:
+        discard_output()
+        return ExitCode.FAILED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return ExitCode.OK
+
+
+def make_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="audiocppctl",
+        description="Operate audiocppd, and speak to it.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    _add_common(parser, default_socket=None, default_json=False)
+    verbs = parser.add_subparsers(metavar="VERB", required=True)
+    for verb in VERBS:
+        _add_verb(verbs, verb)
+    return parser
+
+
+def _add_verb(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]", verb: Verb) -> None:
+    parser = verbs.add_parser(
+        verb.name,
+        help=verb.help,
+        description=f"{verb.help[0].upper()}{verb.help[1:]}.",
+        epilog=f"example:\n  {verb.example}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    # Accepted before and after the verb: SUPPRESS keeps the verb's default from overwriting what came before.
+    _add_common(parser, default_socket=argparse.SUPPRESS, default_json=argparse.SUPPRESS)
+    verb.configure(parser)
+    parser.set_defaults(perform=verb.perform)
+
+
+def _add_common(parser: argparse.ArgumentParser, *, default_socket: str | None, default_json: str | bool) -> None:
+    parser.add_argument("--socket", metavar="PATH", default=default_socket, help="the daemon's admin socket")
+    parser.add_argument("--json", action="store_true", default=default_json, help="answer with JSON")
