@@ -63,8 +63,6 @@ def _names(models: tuple[ModelConfig, ...]) -> Iterator[tuple[str, str]]:
 
 
 def _check_model(model: ModelConfig, *, at: str) -> None:
-    if model.path is not None and model.package_id is not None:
-        raise ConfigError(f"{at}.package_id: cannot be combined with path")
     for name, preset in model.voice_presets.items():
         if not name:
             raise ConfigError(f"{at}.voice_presets: a preset needs a name")
