@@ -1,0 +1,39 @@
+"""Fixtures that need real files: model packages and recorded speech, pulled once and kept in the checkout."""
+
+import os
+from pathlib import Path
+
+import pytest
+import trio
+
+from audiocpp.daemon.packages import PackageStore
+from audiocpp.engines.catalog import Catalog
+
+CHECKOUT = Path(__file__).parent.parent
+AUDIO_SPEC = Path(__file__).parent / "data" / "test_audio.json"
+PULL_TIMEOUT_S = 900
+
+
+def _pulled(store: PackageStore, *ids: str) -> PackageStore:
+    async def pull_missing() -> None:
+        with trio.fail_after(PULL_TIMEOUT_S):
+            for package_id in ids:
+                await store.pull(package_id, lambda _: None)
+
+    trio.run(pull_missing)
+    return store
+
+
+@pytest.fixture(scope="session")
+def models_root() -> Path:
+    """A models root that holds the three small packages."""
+    root = Path(os.environ.get("AUDIOCPP_MODELS_ROOT") or CHECKOUT / ".models")
+    return _pulled(PackageStore(root, Catalog.load()), "moonshine_tiny_en", "piper_en_us_joe_medium").models_root
+
+
+@pytest.fixture(scope="session")
+def audio_files() -> dict[str, Path]:
+    """File name -> recording: `two_cities.wav`, `beckett.wav` and `endgame_nagg_nell.wav`."""
+    catalog = Catalog.load(AUDIO_SPEC)
+    store = _pulled(PackageStore(CHECKOUT / ".cache", catalog), "test_audio")
+    return {path.name: path for path in store.files(*catalog.package("test_audio")).values()}
