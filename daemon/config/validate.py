@@ -4,7 +4,7 @@ import ipaddress
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
-from audiocpp.daemon.config.model import ModelConfig, ServerConfig, VoicePreset
+from audiocpp.daemon.config.model import ModelConfig, Options, ServerConfig, VoicePreset
 from audiocpp.daemon.errors import ConfigError
 
 
@@ -16,10 +16,9 @@ def validate(config: ServerConfig, *, allow_no_models: bool) -> None:
     _check_origins(config.cors_origins)
     if config.frontend_options and not config.frontend_listener:
         raise ConfigError("frontend_options: need a frontend_listener")
-    for key in config.default_session_options:
-        family, dot, option = key.partition(".")
-        if not (family and dot and option):
-            raise ConfigError(f"default_session_options.{key}: expected FAMILY.OPTION")
+    _check_family_options(config.default_session_options)
+    if config.voice_dir is not None and not config.voice_dir.is_dir():
+        raise ConfigError(f"voice_dir: expected an existing folder, got {str(config.voice_dir)!r}")
     _check_names(config.models)
     for index, model in enumerate(config.models):
         _check_model(model, at=f"models[{index}]")
@@ -41,6 +40,13 @@ def _check_origins(origins: str | tuple[str, ...]) -> None:
         parts = urlsplit(origin)
         if not parts.hostname or origin != f"{parts.scheme}://{parts.netloc}" or "@" in parts.netloc:
             raise ConfigError(f"cors_origins[{index}]: expected an origin such as https://host:port, got {origin!r}")
+
+
+def _check_family_options(options: Options) -> None:
+    for key in options:
+        family, _, option = key.partition(".")
+        if not (family and option):
+            raise ConfigError(f"default_session_options.{key}: expected a key FAMILY.OPTION")
 
 
 def _check_names(models: tuple[ModelConfig, ...]) -> None:
