@@ -1,6 +1,6 @@
 """Performs what the residency planner decides: starts workers, loads, unloads, wakes those who wait.
 
-`Residency` is what the rest of the daemon uses: leases for requests, load and unload for the operator.
+It knows models by load key; entries and their ids are the business of `residents.py`.
 """
 
 import logging
@@ -82,7 +82,7 @@ class Lease:
         self._worker.kill()
 
 
-class Residency:
+class Supervisor:
     """All models that can be resident.
 
     Args:
@@ -160,39 +160,42 @@ class Residency:
 
     # For the operator.
 
-    async def load(self, model: str) -> LoadReport:
-        """Loads a model and returns when it is resident. Raises what kept it from being loaded."""
+    async def load(self, model: str, *, label: str) -> LoadReport:
+        """Loads a model and returns when it is resident. `label` names it in the report.
+
+        Raises what kept it from being loaded.
+        """
         started = trio.current_time()
         changed = self.planner.models[model].state not in (State.READY, State.BUSY)
         await self._resident(Ticket(model, leases=False))
         residence = self._residences.get(model)
         return LoadReport(
-            id=self.planner.models[model].label,
+            id=label,
             changed=changed,
             seconds=trio.current_time() - started,
             resident_bytes=residence.resident_bytes if residence else 0,
         )
 
-    async def unload(self, names: Iterable[str], *, force: bool, timeout_s: float | None) -> UnloadReport:
+    async def unload(self, labels: Mapping[str, str], *, force: bool, timeout_s: float | None) -> UnloadReport:
         """Unloads models and returns when their memory is back. Running requests end first.
 
         Args:
-            names: load keys.
+            labels: load key -> what the report calls the model.
             force: fail running requests instead of waiting for them.
             timeout_s: longest wait for running requests; then they go on and `ServerBusy` is raised.
         """
-        names = list(dict.fromkeys(names))
-        await self._loads_settled(names)
-        resident = [name for name in names if self.planner.models[name].state in (State.READY, State.BUSY)]
+        await self._loads_settled(labels)
+        resident = [name for name in labels if self.planner.models[name].state in (State.READY, State.BUSY)]
         held = sum(self._current_bytes(name) for name in resident)
+        # Idle ones first: their memory is back while the others are still waited for.
         for name in sorted(resident, key=lambda name: self.planner.models[name].leases):
             self._perform(self.planner.drain(name))
             if force:
                 self._abort(name)
         await self._drained(resident, timeout_s)
         return UnloadReport(
-            unloaded=[self.planner.models[name].label for name in resident],
-            not_resident=[self.planner.models[name].label for name in names if name not in resident],
+            unloaded=[labels[name] for name in resident],
+            not_resident=[labels[name] for name in labels if name not in resident],
             released_bytes=held - sum(self._current_bytes(name) for name in resident),
         )
 

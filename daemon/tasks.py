@@ -96,7 +96,7 @@ async def run_task(
     queued_at = trio.current_time()
     async with services.slots[entry.id].slot(effective_busy_timeout_ms(entry.busy_timeout_ms, busy_timeout_ms)):
         admitted_at = trio.current_time()
-        async with services.residency.lease(entry.load_key) as lease:
+        async with services.residency.lease(entry) as lease:
             leased_at = trio.current_time()
             worker_run = lease.open(request)
             try:

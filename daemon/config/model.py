@@ -166,7 +166,10 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     fallback: Annotated[
         Fallback, Meta(description="Where a model goes that the backend cannot run: nowhere, or `cpu`.")
     ] = ""
-    threads: Annotated[int, Meta(ge=1, description="Compute threads of one graph run.")] = 1
+    threads: Annotated[
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(description="Compute threads of one graph run; absent: what suits the family and the machine."),
+    ] = None
     model_spec_override: Annotated[
         Path | None, Meta(description="A model contract, or a folder of them, that replaces the built-in ones.")
     ] = None

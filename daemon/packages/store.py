@@ -62,21 +62,28 @@ class PackageStore:
         """Looks at the manifest and at sizes only. Raises `NotFound` for an unknown package."""
         return self._is_installed(self._find(package_id)[1])
 
-    def missing_of(self, spec: ModelSpec, package: PackageSpec) -> tuple[str, ...]:
-        """Ids of the packages that `package` needs, itself included, and that are not installed."""
-        needed = (*self._catalog.companions(spec), package)
-        return tuple(each.id for each in needed if not self._is_installed(each))
+    def missing_of(self, spec: ModelSpec, package: PackageSpec, *, folder: Path | None = None) -> tuple[str, ...]:
+        """Ids of the packages that `package` needs, itself included, and that are not installed.
 
-    def files(self, spec: ModelSpec, package: PackageSpec, *, backend: str = "cpu") -> dict[str, Path]:
+        With `folder` the package's own files are looked for there, by name.
+        """
+        here = self._is_installed(package) if folder is None else _has_files(package, folder)
+        missing = [each.id for each in self._catalog.companions(spec) if not self._is_installed(each)]
+        return (*missing, *(() if here else (package.id,)))
+
+    def files(
+        self, spec: ModelSpec, package: PackageSpec, *, backend: str = "cpu", folder: Path | None = None
+    ) -> dict[str, Path]:
         """Role -> file for everything that a model of `package` loads on `backend`, companions' files included.
 
         Raises `ModelNotInstalled` when one of the packages is missing.
         """
-        if missing := self.missing_of(spec, package):
+        if missing := self.missing_of(spec, package, folder=folder):
             raise ModelNotInstalled(f"{', '.join(missing)} is not installed; run: audiocppctl pull {package.id}")
-        files = self._roles(package, backend)
+        files = _roles(package, backend, folder or self.directory(package))
         for role, companion in spec.companions.items():
-            files[role] = self._roles(self._catalog.package(companion.package)[1], backend)[companion.role]
+            other = self._catalog.package(companion.package)[1]
+            files[role] = _roles(other, backend, self.directory(other))[companion.role]
         return files
 
     def list(self) -> tuple[PackageStatus, ...]:
@@ -145,10 +152,6 @@ class PackageStore:
     def _is_installed(self, package: PackageSpec) -> bool:
         return is_installed(package, self.directory(package))
 
-    def _roles(self, package: PackageSpec, backend: str) -> dict[str, Path]:
-        folder = self.directory(package)
-        return {file.role: folder / file.name for file in package.files if backend in file.providers}
-
     def _status(self, spec: ModelSpec, package: PackageSpec) -> PackageStatus:
         return PackageStatus(
             id=package.id,
@@ -174,6 +177,14 @@ class PackageStore:
             if got != file.sha256:
                 faults.append(FileFault(name=file.name, expected=file.sha256, got=got))
         return tuple(faults)
+
+
+def _roles(package: PackageSpec, backend: str, folder: Path) -> dict[str, Path]:
+    return {file.role: folder / file.name for file in package.files if backend in file.providers}
+
+
+def _has_files(package: PackageSpec, folder: Path) -> bool:
+    return all((folder / file.name).is_file() for file in package.files)
 
 
 def _first_message(package: PackageSpec) -> PullProgress:

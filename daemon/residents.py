@@ -1,0 +1,135 @@
+"""Which entries are in memory: the supervisor's models under the names that clients and operators use."""
+
+from collections.abc import Iterable
+from contextlib import AbstractAsyncContextManager
+
+import msgspec
+import trio
+
+from audiocpp.daemon.admission import SlotQueue
+from audiocpp.daemon.errors import ModelNotInstalled, RequestTimeout
+from audiocpp.daemon.packages import PackageStore
+from audiocpp.daemon.registry import ModelEntry, Registry
+from audiocpp.daemon.residency import Model, State
+from audiocpp.daemon.supervisor import Lease, LoadReport, Residence, Supervisor, UnloadReport
+from audiocpp.engines import wire
+
+
+class ModelStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """An entry as operators see it. Figures of memory are of its worker process, measured; None while not resident.
+
+    `placement` is what the runtime reported after loading, `runtime:Provider+Provider`.
+    """
+
+    id: str
+    state: State
+    slots: int
+    active_slots: int
+    queued_requests: int
+    max_parallel_slots: int
+    resident_bytes: int | None = None
+    peak_bytes: int | None = None
+    limit_bytes: int | None = None
+    idle_s: float | None = None
+    placement: str | None = None
+    graphs: tuple[wire.GraphFacts, ...] = ()
+    pid: int | None = None
+    reason: str | None = None
+    retry_after_s: float | None = None
+
+
+class Residents:
+    """Entries in memory. `slots` are the admission queues by entry id."""
+
+    def __init__(
+        self, registry: Registry, supervisor: Supervisor, slots: dict[str, SlotQueue], store: PackageStore
+    ) -> None:
+        self._registry = registry
+        self._supervisor = supervisor
+        self._slots = slots
+        self._store = store
+
+    def lease(self, entry: ModelEntry) -> AbstractAsyncContextManager[Lease]:
+        """Holds the entry's model resident, loading it first when it is not. See `Supervisor.lease`."""
+        self.look_for_package(entry)
+        return self._supervisor.lease(entry.load_key)
+
+    async def load(self, model_id: str, *, timeout_s: float | None = None) -> LoadReport:
+        """Makes an entry resident. After `timeout_s` raises `RequestTimeout`; the load goes on."""
+        entry = self._registry.find(model_id)
+        self.look_for_package(entry)
+        with trio.move_on_after(float("inf") if timeout_s is None else timeout_s):
+            return await self._supervisor.load(entry.load_key, label=entry.id)
+        raise RequestTimeout(f"model {entry.id!r} is still loading after {timeout_s:g} s")
+
+    async def unload(
+        self, model_ids: Iterable[str], *, force: bool = False, timeout_s: float | None = None
+    ) -> UnloadReport:
+        """Unloads entries' models. An entry that shares its model with others takes it from them too."""
+        entries = [self._registry.find(model_id) for model_id in model_ids]
+        return await self._supervisor.unload(
+            {entry.load_key: entry.id for entry in reversed(entries)}, force=force, timeout_s=timeout_s
+        )
+
+    def look_for_package(self, entry: ModelEntry) -> bool:
+        """Whether the entry's files are here now. They may have come since the start."""
+        installed = not self._store.missing_of(entry.spec, entry.package, folder=entry.files_dir)
+        self._supervisor.set_installed(entry.load_key, installed=installed)
+        return installed
+
+    def snapshot(self) -> list[ModelStatus]:
+        """All entries, in the order of the configuration."""
+        return [self._status(entry) for entry in self._registry.entries.values()]
+
+    def status_of(self, model_id: str) -> ModelStatus:
+        """One entry. Raises `ModelNotFound`."""
+        return self._status(self._registry.find(model_id))
+
+    def _status(self, entry: ModelEntry) -> ModelStatus:
+        installed = self.look_for_package(entry)
+        model = self._supervisor.planner.models[entry.load_key]
+        residence = self._supervisor.residence(entry.load_key)
+        queue = self._slots[entry.id]
+        idle = model.state is State.READY
+        return ModelStatus(
+            id=entry.id,
+            state=model.state,
+            slots=queue.slots,
+            active_slots=queue.active,
+            queued_requests=queue.queued,
+            max_parallel_slots=entry.max_slots,
+            resident_bytes=residence.resident_bytes if residence else None,
+            peak_bytes=residence.peak_bytes if residence else None,
+            limit_bytes=entry.memory_limit_mb << 20 or None,
+            idle_s=trio.current_time() - model.idle_since if idle else None,
+            placement=placement_text(residence) if residence else None,
+            graphs=tuple(residence.loaded.graphs) if residence else (),
+            pid=residence.worker.pid if residence else None,
+            reason=self._reason(entry, model, installed=installed),
+            retry_after_s=max(model.retry_at - trio.current_time(), 0.0) if model.state is State.FAILED else None,
+        )
+
+    def _reason(self, entry: ModelEntry, model: Model, *, installed: bool) -> str | None:
+        if model.state is State.FAILED:
+            return model.reason
+        if installed:
+            return None
+        return not_installed(entry, self._store).message
+
+
+def not_installed(entry: ModelEntry, store: PackageStore) -> ModelNotInstalled:
+    """The error that names what is missing and the command that installs it."""
+    missing = ", ".join(store.missing_of(entry.spec, entry.package, folder=entry.files_dir))
+    return ModelNotInstalled(
+        f"model {entry.id!r} needs the package {missing}, which is not installed; "
+        f"run: audiocppctl pull {entry.package.id}",
+        param="model",
+    )
+
+
+def placement_text(residence: Residence) -> str:
+    """`onnxruntime:CPUExecutionProvider`, several providers joined by `+`."""
+    graphs = residence.loaded.graphs
+    runtimes = sorted({graph.runtime for graph in graphs})
+    providers = dict.fromkeys(provider for graph in graphs for provider in graph.providers)
+    return f"{'+'.join(runtimes)}:{'+'.join(providers)}"

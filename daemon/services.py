@@ -1,0 +1,117 @@
+"""What the daemon is made of, built once from the configuration and handed to every route."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import trio
+
+from audiocpp import __version__
+from audiocpp.daemon import paths
+from audiocpp.daemon.admission import SlotQueue
+from audiocpp.daemon.codecs import Codecs
+from audiocpp.daemon.config import ServerConfig
+from audiocpp.daemon.entries import build_registry
+from audiocpp.daemon.errors import ModelFailed
+from audiocpp.daemon.packages import PackageStore
+from audiocpp.daemon.registry import ModelEntry, Registry
+from audiocpp.daemon.residency import Model
+from audiocpp.daemon.residents import Residents, not_installed
+from audiocpp.daemon.supervisor import Supervisor
+from audiocpp.engines import wire
+from audiocpp.engines.catalog import Catalog
+from audiocpp.engines.host import HostFacts, read_host
+from audiocpp.engines.placement import Placement, choose_placement
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """All parts of a running daemon. `started_at` is on trio's clock."""
+
+    config: ServerConfig
+    config_path: Path | None
+    catalog: Catalog
+    registry: Registry
+    store: PackageStore
+    slots: Mapping[str, SlotQueue]
+    supervisor: Supervisor
+    residency: Residents
+    codecs: Codecs
+    host: HostFacts
+    spool_dir: Path
+    started_at: float
+    version: str = __version__
+    commit: str = ""
+
+    async def serve(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Runs what must run for requests to be served, until cancelled."""
+        async with trio.open_nursery() as nursery:
+            await nursery.start(self.supervisor.serve)
+            await nursery.start(self.codecs.serve)
+            task_status.started()
+
+
+def build_services(config: ServerConfig, *, config_path: Path | None, environ: Mapping[str, str]) -> Services:
+    """Makes the parts; nothing runs yet. Raises `ConfigError` or `SpecError`."""
+    catalog = Catalog.load(*filter(None, [config.model_spec_override]))
+    registry = build_registry(config, catalog)
+    store = PackageStore(paths.models_root(environ, flag=config.models_root), catalog)
+    slots = {entry.id: SlotQueue(entry.id, entry.slots) for entry in registry.entries.values()}
+    host = read_host()
+    cache = paths.cache_folder(environ)
+    by_key = {entry.load_key: entry for entry in reversed(list(registry.entries.values()))}
+    supervisor = Supervisor(
+        [_model(entry) for entry in by_key.values()],
+        worker_names={key: entry.worker_name for key, entry in by_key.items()},
+        make_load=lambda key: _load_command(by_key[key], store, host, config, cache),
+        threads=host.cores,
+    )
+    return Services(
+        config=config,
+        config_path=config_path,
+        catalog=catalog,
+        registry=registry,
+        store=store,
+        slots=slots,
+        supervisor=supervisor,
+        residency=Residents(registry, supervisor, slots, store),
+        codecs=Codecs(),
+        host=host,
+        spool_dir=cache / "spool",
+        started_at=trio.current_time(),
+        commit=os.environ.get("AUDIOCPP_COMMIT", ""),
+    )
+
+
+def _model(entry: ModelEntry) -> Model:
+    return Model(name=entry.load_key, label=entry.id, pull_command=f"audiocppctl pull {entry.package.id}")
+
+
+def _load_command(
+    entry: ModelEntry, store: PackageStore, host: HostFacts, config: ServerConfig, cache: Path
+) -> wire.LoadModel:
+    """Raises `ModelNotInstalled`, or `ModelFailed` when no placement is possible."""
+    placement = _placement(entry, host, config)
+    if store.missing_of(entry.spec, entry.package, folder=entry.files_dir):
+        raise not_installed(entry, store)
+    files = store.files(entry.spec, entry.package, backend=placement.backend, folder=entry.files_dir)
+    return wire.LoadModel(
+        model=entry.load_key,
+        family=entry.family,
+        files={role: str(path) for role, path in files.items()},
+        runtime=placement.runtime,
+        providers=[(name, dict(options)) for name, options in placement.providers],
+        threads=placement.threads,
+        options=dict(entry.options),
+        cache_dir=str(cache / "graphs"),
+    )
+
+
+def _placement(entry: ModelEntry, host: HostFacts, config: ServerConfig) -> Placement:
+    choice = choose_placement(
+        entry.spec, entry.package, host, wanted=entry.backend, device=entry.device, threads=config.threads
+    )
+    if not choice.placements:
+        raise ModelFailed(f"model {entry.id!r} cannot be placed: {choice.explain()}")
+    return choice.placements[0]
