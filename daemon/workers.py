@@ -5,11 +5,9 @@ Who is loaded where, and why, is residency's business.
 
 import itertools
 import logging
-import multiprocessing
 import signal
 import socket
 from collections.abc import Callable
-from multiprocessing import forkserver
 from multiprocessing.context import ForkServerProcess
 
 import trio
@@ -24,12 +22,6 @@ log = logging.getLogger(__name__)
 _READ_BYTES = 1 << 20
 _LEAVE_S = 0.2
 _REAP_S = 5.0
-
-
-def start_fork_server() -> None:
-    """Starts the process that workers are forked from. Call once, before any thread exists; returns at once."""
-    multiprocessing.get_context("forkserver").set_forkserver_preload(["audiocpp.engines.preload"])
-    forkserver.ensure_running()
 
 
 def _spawn(name: str, threads: int) -> tuple[ForkServerProcess, socket.socket]:

@@ -1,0 +1,96 @@
+"""Puts the daemon together and runs it: services, the public API, the admin API, until a signal ends it."""
+
+import logging
+import os
+import signal
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+
+import trio
+from audiocpp.daemon.http.app import create_app
+
+from audiocpp.control.peer import read_peer_credentials
+from audiocpp.control.server import create_admin_app
+from audiocpp.daemon import paths
+from audiocpp.daemon.admin import Admin
+from audiocpp.daemon.config import ServerConfig
+from audiocpp.daemon.errors import DaemonError
+from audiocpp.daemon.services import Services, build_services
+from audiocpp.daemon.serving import Listener, ServingLimits, open_tcp_listener, open_unix_listener, serve
+
+log = logging.getLogger(__name__)
+
+ADMIN_LIMITS = ServingLimits(max_connections=64)
+
+
+async def run_daemon(
+    config: ServerConfig, *, config_path: Path | None, environ: Mapping[str, str], announce: Callable[[str], None]
+) -> None:
+    """Serves until SIGINT or SIGTERM, then until running requests are done or their deadline has passed.
+
+    `announce` is called with the public base URL once both planes accept. Raises `ConfigError`, `SpecError`, `OSError`
+    (an address that cannot be bound) before that.
+    """
+    services = build_services(config, config_path=config_path, environ=environ)
+    _empty_folder(services.spool_dir)
+    public = open_tcp_listener(config.host, config.port)
+    admin_path = config.admin_socket or paths.admin_socket(environ)
+    admin_path.parent.mkdir(parents=True, exist_ok=True)
+    admin = open_unix_listener(admin_path)
+    try:
+        await _serve(services, public, admin, announce)
+    finally:
+        admin_path.unlink(missing_ok=True)
+
+
+async def _serve(services: Services, public: Listener, admin: Listener, announce: Callable[[str], None]) -> None:
+    url = f"http://{public.address}"
+    stop = trio.Event()
+    limits = ServingLimits(max_connections=services.config.max_connections)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(services.serve)
+        backend = Admin(services, url=url, pid=os.getpid(), nursery=nursery)
+        async with trio.open_nursery() as planes:
+            await planes.start(partial(serve, create_app(services), [public], limits=limits, stop=stop))
+            await planes.start(
+                partial(
+                    serve,
+                    create_admin_app(backend),
+                    [admin],
+                    limits=ADMIN_LIMITS,
+                    stop=stop,
+                    read_peer=read_peer_credentials,
+                )
+            )
+            announce(url)
+            nursery.start_soon(_load_eager, services)
+            nursery.start_soon(_stop_on_signal, stop, planes.cancel_scope)
+        nursery.cancel_scope.cancel()
+
+
+async def _load_eager(services: Services) -> None:
+    """Loads, in order, what the configuration does not call lazy. A failure is a state of its model, not of the server."""
+    for entry in services.registry.entries.values():
+        if not entry.lazy:
+            try:
+                await services.residency.load(entry.id)
+            except DaemonError as error:
+                log.warning("%s was not loaded at the start: %s", entry.id, error.message, extra={"model": entry.id})
+
+
+async def _stop_on_signal(stop: trio.Event, planes: trio.CancelScope) -> None:
+    """The first signal stops gracefully, the second at once."""
+    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async for number in signals:
+            log.info("stopping: received %s", signal.Signals(number).name)
+            if stop.is_set():
+                planes.cancel()
+            stop.set()
+
+
+def _empty_folder(folder: Path) -> None:
+    """Removes uploads that a killed daemon left behind."""
+    if folder.is_dir():
+        for path in folder.iterdir():
+            path.unlink(missing_ok=True)
