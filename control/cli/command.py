@@ -3,22 +3,21 @@
 import argparse
 from collections.abc import Sequence
 
-from audiocpp.control.cli import daemon_verbs, model_verbs, package_verbs
 from audiocpp.control.cli.output import Output, discard_output
-from audiocpp.control.cli.verb import Verb
+from audiocpp.control.cli.verb import VERBS, Verb
 from audiocpp.control.failures import ControlError
 from audiocpp.control.protocol import ExitCode
-from audiocpp.control.unix_http import SOCKET_VARIABLE, SYSTEM_SOCKET
-
-VERBS: tuple[Verb, ...] = (*daemon_verbs.VERBS, *model_verbs.VERBS, *package_verbs.VERBS)
 
 INTERRUPTED = 130
 """What a shell reports for a command ended by Ctrl-C."""
 
 _EPILOG = f"""\
-The admin socket is --socket, else ${SOCKET_VARIABLE}, else $XDG_RUNTIME_DIR/audiocpp/admin.sock or {SYSTEM_SOCKET}.
+The admin socket is --socket, else $AUDIOCPP_SOCKET, else $XDG_RUNTIME_DIR/audiocpp/admin.sock
+or /run/audiocpp/admin.sock, whichever is listened on.
 
-exit codes: {", ".join(f"{code.value} {code.name.lower().replace('_', ' ')}" for code in ExitCode)}
+exit codes:
+  {", ".join(f"{code.value} {code.name.lower().replace('_', ' ')}" for code in ExitCode if code < 5)},
+  {", ".join(f"{code.value} {code.name.lower().replace('_', ' ')}" for code in ExitCode if code >= 5)}
 """
 
 
@@ -27,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parsed = make_parser().parse_args(arguments)
     output = Output(as_json=parsed.json)
     try:
-        parsed.perform(parsed, output)
+        parsed.verb.load().perform(parsed, output)
     except ControlError as error:
         output.error(error)
         return error.exit_code
@@ -48,25 +47,43 @@ def make_parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     _add_common(parser, default_socket=None, default_json=False)
-    verbs = parser.add_subparsers(metavar="VERB", required=True)
+    verbs = parser.add_subparsers(metavar="VERB", required=True, parser_class=VerbParser)
     for verb in VERBS:
         _add_verb(verbs, verb)
     return parser
 
 
-def _add_verb(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]", verb: Verb) -> None:
+class VerbParser(argparse.ArgumentParser):
+    """The parser of one verb. It imports the verb's module, for its arguments, when it is asked to parse."""
+
+    verb: Verb | None = None
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        self.configure()
+        return super().parse_known_args(args, namespace)
+
+    def configure(self) -> None:
+        """Add the verb's own arguments, once."""
+        verb, self.verb = self.verb, None
+        if verb is not None:
+            verb.load().configure(self)
+
+
+def _add_verb(verbs: "argparse._SubParsersAction[VerbParser]", verb: Verb) -> None:
     parser = verbs.add_parser(
         verb.name,
         help=verb.help,
         description=f"{verb.help[0].upper()}{verb.help[1:]}.",
-        epilog=f"example:\n  {verb.example}",
+        epilog=f"example:\n  {verb.example}\n",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     # Accepted before and after the verb: SUPPRESS keeps the verb's default from overwriting what came before.
     _add_common(parser, default_socket=argparse.SUPPRESS, default_json=argparse.SUPPRESS)
-    verb.configure(parser)
-    parser.set_defaults(perform=verb.perform)
+    parser.set_defaults(verb=verb)
+    parser.verb = verb
 
 
 def _add_common(parser: argparse.ArgumentParser, *, default_socket: str | None, default_json: str | bool) -> None:

@@ -38,7 +38,11 @@ class Output:
 
     def line(self, text: str) -> None:
         """Flushed, so that a reader at the end of a pipe sees it at once."""
-        print(text, file=self.stdout, flush=True)
+        self.write(f"{text}\n")
+
+    def write(self, text: str) -> None:
+        self.stdout.write(text)
+        self.stdout.flush()
 
     def table(self, columns: Sequence[Column], rows: Iterable[Row]) -> None:
         """Aligned, with titles, on a terminal. Elsewhere one line a row, fields separated by tabs, no titles."""

@@ -1,39 +1,45 @@
-"""What a verb is: a name, its help with an example, its arguments, and the function that performs it."""
+"""What a verb is, and the table of all of them.
+
+A verb's module is imported when the verb is used, so that `ps` does not pay for `listen`. It holds
+
+    configure(parser)            adds the verb's arguments
+    perform(arguments, output)   answers on the Output; raises a ControlError for every end but success
+"""
 
 import argparse
-import os
-from collections.abc import Callable
-from typing import NamedTuple
+import importlib
+from typing import NamedTuple, Protocol, cast
 
 from audiocpp.control.cli.output import Output
-from audiocpp.control.client import AdminClient
-from audiocpp.control.unix_http import socket_candidates
-
-Configure = Callable[[argparse.ArgumentParser], None]
-Perform = Callable[[argparse.Namespace, Output], None]
 
 
-def no_arguments(_: argparse.ArgumentParser) -> None:
-    """For a verb that takes none."""
+class VerbModule(Protocol):
+    def configure(self, parser: argparse.ArgumentParser) -> None: ...
+
+    def perform(self, arguments: argparse.Namespace, output: Output) -> None: ...
 
 
 class Verb(NamedTuple):
-    """`perform` answers on the Output, and raises a ControlError for every other end than success."""
+    """`example` is a command line that works as it stands once the daemon of the README runs."""
 
     name: str
     help: str
     example: str
-    perform: Perform
-    configure: Configure = no_arguments
+
+    def load(self) -> VerbModule:
+        return cast("VerbModule", importlib.import_module(f"audiocpp.control.cli.{self.name}"))
 
 
-def admin_client(arguments: argparse.Namespace) -> AdminClient:
-    return AdminClient(socket_candidates(arguments.socket, os.environ))
-
-
-def positive_seconds(text: str) -> float:
-    """Argument type: argparse reports the ValueError with the argument's name."""
-    value = float(text)
-    if not 0 < value <= 86_400:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a time in seconds between 0 and 86400")
-    return value
+VERBS: tuple[Verb, ...] = (
+    Verb("status", "what the daemon is, where it listens, what it holds", "audiocppctl status"),
+    Verb("version", "versions of this command and of the daemon", "audiocppctl version --json"),
+    Verb("models", "all configured models and their states", "audiocppctl models"),
+    Verb("ps", "the models in memory and what they hold", "audiocppctl ps --json"),
+    Verb("load", "make a model resident", "audiocppctl load moonshine --timeout 60"),
+    Verb("unload", "take models out of memory", "audiocppctl unload --all --force"),
+    Verb("packages", "packages of model files, installed or not", "audiocppctl packages"),
+    Verb("pull", "download and install packages", "audiocppctl pull moonshine_tiny_en"),
+    Verb("transcribe", "the text of an audio file", "audiocppctl transcribe speech.flac"),
+    Verb("say", "speak a text", 'audiocppctl say "Good morning." -o morning.wav'),
+    Verb("listen", "live transcription of the microphone, a file or a pipe", "audiocppctl listen speech.wav"),
+)

@@ -1,0 +1,33 @@
+"""`ps`: what is in memory."""
+
+import argparse
+
+from audiocpp.control.cli.arguments import no_arguments
+from audiocpp.control.cli.connection import admin_client
+from audiocpp.control.cli.output import Column, Output, mebibytes, seconds
+
+_COLUMNS = (
+    Column("ID", "id"),
+    Column("STATE", "state"),
+    Column("PID", "pid"),
+    Column("PLACEMENT", "placement"),
+    Column("SLOTS", "slots"),
+    Column("ACTIVE", "active_slots"),
+    Column("QUEUED", "queued_requests"),
+    Column("MEMORY", "resident_bytes", mebibytes),
+    Column("PEAK", "peak_bytes", mebibytes),
+    Column("LIMIT", "limit_bytes", mebibytes),
+    Column("IDLE", "idle_s", seconds),
+    Column("RETRY", "retry_after_s", seconds),
+    Column("REASON", "reason"),
+)
+
+configure = no_arguments
+
+
+def perform(arguments: argparse.Namespace, output: Output) -> None:
+    reply = admin_client(arguments).ps()
+    if output.as_json:
+        output.json(reply)
+    else:
+        output.table(_COLUMNS, reply["models"])
