@@ -28,12 +28,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="audiocpp-demo-") as folder:
         work = Path(folder)
         admin_socket = work / "admin.sock"
-        daemon = subprocess.Popen(
-            [BIN / "audiocppd", "--config", HERE / "quickstart.json", "--port", str(free_port())]
-            + ["--admin-socket", admin_socket, "--log-level", "warning"],
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        options = ["--config", HERE / "quickstart.json", "--port", str(free_port())]
+        options += ["--admin-socket", admin_socket, "--log-level", "warning"]
+        daemon = subprocess.Popen([BIN / "audiocppd", *options], stdout=subprocess.PIPE, text=True)
         try:
             url = await_ready(daemon)
             os.environ["AUDIOCPP_SOCKET"] = str(admin_socket)
