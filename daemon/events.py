@@ -2,7 +2,6 @@
 
 import time
 from collections import deque
-from collections.abc import AsyncIterator
 
 import msgspec
 import trio
@@ -34,7 +33,7 @@ class EventLog:
         return self._last_seq
 
     def publish(self, kind: str, *, model: str = "", **details: Detail) -> Event:
-        """Records an event and wakes all followers; never waits for them."""
+        """Records an event and wakes all who wait; never waits for them."""
         self._last_seq += 1
         event = Event(seq=self._last_seq, time=time.time(), kind=kind, model=model, details=details)
         self._events.append(event)
@@ -46,12 +45,8 @@ class EventLog:
         """The remembered events after `seq`, oldest first."""
         return [event for event in self._events if event.seq > seq]
 
-    async def follow(self, after: int) -> AsyncIterator[Event]:
-        """Events after `after`, without end. A follower too slow for the memory sees a gap in `seq`."""
-        while True:
-            grown = self._grown
-            for event in self.since(after):
-                after = event.seq
-                yield event
-            if after == self._last_seq:
-                await grown.wait()
+    async def wait_since(self, seq: int) -> list[Event]:
+        """As `since`, but waits until there is at least one. A gap in `seq` tells a slow follower what it missed."""
+        while not (events := self.since(seq)):
+            await self._grown.wait()
+        return events

@@ -82,7 +82,8 @@ def _of_preset(preset: VoicePreset, *, sends_reference: bool) -> VoiceChoice:
 
 def voice_names(*sources: Iterable[str]) -> list[str]:
     """All names of `sources`, each once, in the order of their UTF-8 bytes."""
-    return sorted({name for source in sources for name in source}, key=lambda name: name.encode(errors="surrogatepass"))
+    names = {name for source in sources for name in source}
+    return sorted(names, key=lambda name: name.encode("utf-8", "surrogatepass"))
 
 
 def read_library(folder: Path) -> dict[str, Recording]:

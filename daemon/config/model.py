@@ -78,9 +78,7 @@ class ModelConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     id: Annotated[Name, Meta(description="The name that requests use. Unique.")]
     family: Annotated[Name, Meta(description="The model family; `audiocppctl packages` lists them.")]
-    path: Annotated[
-        Path | None, Meta(description="A folder that holds the package's files; absent: the models root.")
-    ] = None
+    path: Annotated[Path | None, Meta(description="A folder with the package's files; absent: the models root.")] = None
     package_id: Annotated[Name | None, Meta(description="The package of the family; absent: its default package.")] = (
         None
     )
