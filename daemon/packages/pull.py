@@ -1,5 +1,6 @@
 """One pull of one package: find what is missing, fetch it, check it, and put all of it in place at once."""
 
+import errno
 import os
 import shutil
 from collections.abc import Callable, Sequence
@@ -50,7 +51,8 @@ class PackagePull:
                 finally:
                     shutil.rmtree(self._work, ignore_errors=True)
         except OSError as error:
-            raise PullError(f"{error.filename or self._root}: {error.strerror or error}") from error
+            kind = NoSpace if error.errno == errno.ENOSPC else PullError
+            raise kind(f"{self._package.id}: {error.filename or self._root}: {error.strerror or error}") from error
         return True
 
     def _say(self, phase: Phase, message: str = "", *, file: str = "", done: int = 0, total: int = 0) -> None:

@@ -102,9 +102,13 @@ def pip_reason(words: str) -> str:
 
 async def _watch(folder: Path, progress: Callable[[int], None]) -> None:
     """Tells how much has arrived, from the size of the largest file: pip moves the wheel when it is whole."""
+    told = 0
     while True:
         await trio.sleep(_WATCH_S)
-        progress(_largest_bytes(folder))
+        arrived = _largest_bytes(folder)
+        if arrived > told:
+            progress(arrived)
+            told = arrived
 
 
 def _largest_bytes(folder: Path) -> int:
