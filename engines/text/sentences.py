@@ -1,0 +1,113 @@
+"""Finds sentences, and cuts what is too long for a model at a clause, else a word, else a character.
+
+Cutting loses nothing: the pieces joined are the text, but for white space. Knows no markup and no figures.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator
+
+_CLOSERS = "\"'”’»)\\]"
+_END = re.compile(rf"[.!?…]+[{_CLOSERS}]*(?=\s|$)|[。！？]+[{_CLOSERS}」』]*")
+_LAST_WORD = re.compile(r"[^\s(\[\"'“‘]+$")
+_CLAUSE_END = re.compile(rf"[,;:—–][{_CLOSERS}]*(?=\s)|—|[，、；]")
+_LONGEST_WORD_CHARS = 64
+
+_BEFORE_A_NAME = {
+    "en": frozenset((
+        "capt", "col", "dr", "fr", "gen", "gov", "hon", "lt", "maj", "messrs", "mr", "mrs", "ms", "mt", "mx",
+        "prof", "rep", "rev", "sen", "sgt", "st",
+    )),
+}  # fmt: skip
+"""Abbreviations whose full stop never ends a sentence: what they stand before belongs to them. By language."""
+
+_BEFORE_MORE = {
+    "en": frozenset((
+        "approx", "apr", "aug", "ave", "blvd", "cf", "dec", "dept", "e.g", "eg", "est", "etc", "feb", "i.e", "ie",
+        "inc", "jan", "jr", "jul", "jun", "ltd", "mar", "nov", "oct", "p.m", "a.m", "rd", "sep", "sept", "sr",
+        "viz", "vs",
+    )),
+}  # fmt: skip
+"""Abbreviations whose full stop ends a sentence only when a capital letter follows. By language."""
+
+_BEFORE_A_FIGURE = {
+    "en": frozenset((
+        "art", "ch", "eq", "fig", "no", "nos", "p", "pp", "sec", "vol",
+    )),
+}  # fmt: skip
+"""Abbreviations only when a figure follows; otherwise words or the end of a sentence (`No. I will not.`)."""
+
+_NEVER_LAST = frozenset({"e.g", "eg", "i.e", "ie", "vs", "cf", "viz"})
+
+
+def split_sentences(passage: str, language: str = "en") -> Iterator[str]:
+    """Yields the sentences of `passage`, each with its closing punctuation, without white space around.
+
+    The full stops of decimals, addresses, initials, ellipses in mid-sentence and the usual abbreviations of `language`
+    (a BCP-47 tag) do not end a sentence.
+    """
+    start = 0
+    primary = language.replace("_", "-").partition("-")[0].lower()
+    for end in _END.finditer(passage):
+        if _ends_sentence(passage, start, end, primary):
+            yield passage[start : end.end()].strip()
+            start = end.end()
+    if rest := passage[start:].strip():
+        yield rest
+
+
+def _ends_sentence(passage: str, start: int, end: re.Match[str], language: str) -> bool:
+    following = passage[end.end() : end.end() + 2].lstrip()
+    mark = end.group()
+    if following[:1].islower() and (mark[-1] in _CLOSERS or mark.startswith(("..", "…"))):
+        return False  # "Why?" he asked. Well... perhaps.
+    if mark != ".":
+        return True
+    word = _LAST_WORD.search(passage, max(start, end.start() - _LONGEST_WORD_CHARS), end.start())
+    return word is None or _full_stop_ends(
+        word.group(), following[:1], language, first=not passage[start : word.start()].strip()
+    )
+
+
+def _full_stop_ends(word: str, following: str, language: str, *, first: bool) -> bool:
+    lower = word.lower()
+    if lower in _BEFORE_A_NAME.get(language, ()):
+        return not following
+    if lower in _BEFORE_A_FIGURE.get(language, ()):
+        return not following.isdigit()
+    if lower in _BEFORE_MORE.get(language, ()):
+        return lower not in _NEVER_LAST and not (following.islower() or following.isdigit())
+    if re.fullmatch(r"(?:[^\W\d_]\.)+[^\W\d_]", word):  # U.S. and the like: a name more often than an end
+        return not following
+    if len(word) == 1 and word.isupper() and word != "I":
+        return not following  # an initial
+    return not (first and word.isdigit())  # the number of a list item
+
+
+def cut_to_length(text: str, max_chars: int) -> Iterator[str]:
+    """Yields pieces of `text` of at most `max_chars` characters, cut at a clause if one ends in the second half.
+
+    Failing that a piece ends at a word, and a word longer than `max_chars` is cut, though never before a combining
+    mark. `max_chars` is at least 1.
+    """
+    text = text.strip()
+    while len(text) > max_chars:
+        cut = _cut_position(text, max_chars)
+        yield text[:cut].rstrip()
+        text = text[cut:].lstrip()
+    if text:
+        yield text
+
+
+def _cut_position(text: str, max_chars: int) -> int:
+    window = text[: max_chars + 1]
+    clauses = [match.end() for match in _CLAUSE_END.finditer(window) if match.end() <= max_chars]
+    if clauses and clauses[-1] > max_chars // 2:
+        return clauses[-1]
+    space = max(window.rfind(" "), window.rfind("\n"), window.rfind("\t"))
+    if space > 0:
+        return space
+    cut = max_chars
+    while cut > 1 and unicodedata.combining(text[cut]):
+        cut -= 1
+    return cut

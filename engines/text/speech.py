@@ -1,0 +1,57 @@
+"""From the text of a request to pieces that a model can speak, one by one.
+
+A piece is found only when it is asked for: the first of a long text costs as little as the only one of a short text.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from audiocpp.engines.text.english import normalise_english
+from audiocpp.engines.text.markup import Pause, read_passages
+from audiocpp.engines.text.sentences import cut_to_length, split_sentences
+
+_LONGEST_SENTENCE_CHARS = 2000
+"""Where a sentence is cut before its figures are read, which bounds the cost of a text without punctuation."""
+
+_NEVER_SPOKEN = frozenset({"So", "Sk", "Cs", "Co", "Cn", "Me", "Cc", "Cf"})
+"""Unicode categories: pictographs, modifiers, unassigned, enclosing and control characters. Joiners go with them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Words to speak in one go; `ends_sentence` is False where a long sentence was cut."""
+
+    text: str
+    ends_sentence: bool = True
+
+
+def speech_pieces(text: str, *, language: str, max_chars: int) -> Iterator[Piece | Pause]:
+    """Yields what is to be spoken of `text`, at most `max_chars` characters a piece, and the pauses it asks for.
+
+    `language` is a BCP-47 tag. Figures and signs of English become words; of other languages they are left to the
+    phonemizer. Sentences without a letter or a digit are left out, so a text of punctuation or emoji yields no piece.
+    """
+    for passage in read_passages(text):
+        if isinstance(passage, Pause):
+            yield passage
+            continue
+        for sentence in split_sentences(passage, language):
+            yield from _pieces(sentence, language, max_chars)
+
+
+def _pieces(sentence: str, language: str, max_chars: int) -> Iterator[Piece]:
+    for stretch in cut_to_length(sentence, _LONGEST_SENTENCE_CHARS):
+        cuts = [cut for cut in cut_to_length(normalise(stretch, language), max_chars) if any(map(str.isalnum, cut))]
+        for index, cut in enumerate(cuts, start=1):
+            yield Piece(cut, ends_sentence=index == len(cuts))
+
+
+def normalise(sentence: str, language: str) -> str:
+    """`sentence` in words, composed to NFC, without pictographs, on one line."""
+    composed = unicodedata.normalize("NFC", sentence)
+    if language.replace("_", "-").partition("-")[0].lower() == "en":
+        composed = normalise_english(composed, language)
+    spoken = "".join(" " if unicodedata.category(character) in _NEVER_SPOKEN else character for character in composed)
+    return re.sub(r"\s+(?=[,.;:!?])", "", " ".join(spoken.split()))
