@@ -66,11 +66,10 @@ def _boolean(value: object) -> bool:
 
 def _number(row: OptionSpec, value: object) -> int | float:
     number = _parsed(row, value)
-    low, high = row.min, row.max
-    if not math.isfinite(number) or (low is not None and number < low) or (high is not None and number > high):
-        raise ValueError(
-            f"{value!r} is outside {'-inf' if low is None else low:g}..{'inf' if high is None else high:g}"
-        )
+    low = -math.inf if row.min is None else row.min
+    high = math.inf if row.max is None else row.max
+    if not (math.isfinite(number) and low <= number <= high):
+        raise ValueError(f"{value!r} is outside {low:g}..{high:g}")
     return number
 
 
