@@ -19,7 +19,7 @@ from audiocpp.control.protocol import (
 )
 from audiocpp.daemon import packages
 from audiocpp.daemon.errors import DaemonError
-from audiocpp.daemon.residency import State
+from audiocpp.daemon.lifecycle import State
 from audiocpp.daemon.residents import ModelStatus
 from audiocpp.daemon.services import Services
 

@@ -5,83 +5,19 @@ somebody else performs afterwards (`supervisor.py`). So no lock is held across a
 without a process. A model is what entries with the same load key share; its leases are the requests that use it.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from enum import StrEnum
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
-from audiocpp.daemon.errors import DaemonError, ModelFailed, ModelNotInstalled
-
-
-class State(StrEnum):
-    NOT_INSTALLED = "not_installed"
-    UNLOADED = "unloaded"
-    LOADING = "loading"
-    READY = "ready"
-    BUSY = "busy"
-    DRAINING = "draining"
-    FAILED = "failed"
-
-
-class Trigger(StrEnum):
-    INSTALLED = "installed"
-    REMOVED = "removed"
-    LOAD = "load"
-    LOADED = "loaded"
-    LOAD_FAILED = "load_failed"
-    LEASED = "leased"
-    RELEASED = "released"
-    DRAIN = "drain"
-    KEEP = "keep"
-    UNLOADED = "unloaded"
-    DIED = "died"
-    GAVE_UP = "gave_up"
-
-
-TRANSITIONS: dict[tuple[State, Trigger], State] = {
-    (State.NOT_INSTALLED, Trigger.INSTALLED): State.UNLOADED,
-    (State.UNLOADED, Trigger.REMOVED): State.NOT_INSTALLED,
-    (State.UNLOADED, Trigger.LOAD): State.LOADING,
-    (State.LOADING, Trigger.LOADED): State.READY,
-    (State.LOADING, Trigger.LOAD_FAILED): State.FAILED,
-    (State.LOADING, Trigger.DIED): State.FAILED,
-    (State.READY, Trigger.LEASED): State.BUSY,
-    (State.READY, Trigger.DRAIN): State.DRAINING,
-    (State.READY, Trigger.DIED): State.UNLOADED,
-    (State.READY, Trigger.GAVE_UP): State.FAILED,
-    (State.BUSY, Trigger.LEASED): State.BUSY,
-    (State.BUSY, Trigger.RELEASED): State.READY,
-    (State.BUSY, Trigger.DRAIN): State.DRAINING,
-    (State.BUSY, Trigger.DIED): State.UNLOADED,
-    (State.BUSY, Trigger.GAVE_UP): State.FAILED,
-    (State.DRAINING, Trigger.KEEP): State.READY,
-    (State.DRAINING, Trigger.UNLOADED): State.UNLOADED,
-    (State.DRAINING, Trigger.DIED): State.UNLOADED,
-    (State.FAILED, Trigger.LOAD): State.LOADING,
-    (State.FAILED, Trigger.REMOVED): State.NOT_INSTALLED,
-}
-"""Every pair that is not here is a fault of the caller. BUSY stays BUSY until its last lease is released."""
+from audiocpp.daemon.errors import DaemonError, InsufficientMemory, ModelFailed, ModelNotInstalled
+from audiocpp.daemon.eviction import Decision, Evict, Fits, Never, Wait
+from audiocpp.daemon.lifecycle import Model, State, Ticket, Trigger
 
 CRASHES_ALLOWED = 3
 """Deaths of a worker in a row, with no request answered between, before the model is given up for a while."""
 
 FIRST_BACKOFF_S = 1.0
 LONGEST_BACKOFF_S = 60.0
-
-
-class Unexpected(Exception):  # noqa: N818 - names what happened
-    """A trigger that the state does not allow: a programming error."""
-
-
-@dataclass(slots=True, eq=False)
-class Ticket:
-    """Somebody who wants a model. Settled once, by `Grant` or `Refuse`; a lease is then given back by `release`.
-
-    `life` counts the model's loads: a lease of an earlier life ended when its worker died.
-    """
-
-    model: str
-    leases: bool = True
-    life: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,35 +52,24 @@ class Refuse:
 Effect = Load | Unload | Grant | Refuse
 
 
-@dataclass(slots=True)
-class Model:
-    """A model that can be resident. `name` is the load key; `label` is what messages call it."""
+class Room(Protocol):
+    """Knows the memory: whether one more model fits."""
 
-    name: str
-    label: str
-    pull_command: str
-    state: State = State.UNLOADED
-    leases: int = 0
-    life: int = 0
-    waiting: list[Ticket] = field(default_factory=list)
-    idle_since: float = 0.0
-    crashes: int = 0
-    failures: int = 0
-    reason: str = ""
-    retry_at: float = 0.0
+    def decide(self, model: Model, others: Sequence[Model]) -> Decision:
+        """Decides about loading `model` beside `others`, which are all models in memory or on their way in or out."""
+        ...
 
 
 class Planner:
-    """The state of all models. Times are seconds of any one monotonic clock, given by the caller."""
+    """The state of all models. Times are seconds of any one monotonic clock, given by the caller.
 
-    def __init__(self, models: Iterable[Model]) -> None:
+    Models that wait for room do so in one line, first come first served: a small model does not overtake a large one.
+    """
+
+    def __init__(self, models: Iterable[Model], room: Room) -> None:
         self.models = {model.name: model for model in models}
-
-    def _apply(self, model: Model, trigger: Trigger) -> None:
-        try:
-            model.state = TRANSITIONS[model.state, trigger]
-        except KeyError:
-            raise Unexpected(f"{model.label}: {trigger} while {model.state}") from None
+        self._room = room
+        self._line: list[Model] = []
 
     # What callers want.
 
@@ -159,16 +84,24 @@ class Planner:
             case State.FAILED if now < model.retry_at:
                 return [Refuse(ticket, _failed(model, now))]
             case State.FAILED | State.UNLOADED:
-                self._apply(model, Trigger.LOAD)
                 model.waiting.append(ticket)
-                return [Load(model.name)]
+                return self._join_line(model)
             case State.LOADING | State.DRAINING:
                 model.waiting.append(ticket)
                 return []
 
-    def abandon(self, ticket: Ticket) -> None:
-        """Whoever holds the ticket has left before it was settled. The load goes on: the next request profits."""
-        self.models[ticket.model].waiting.remove(ticket)
+    def abandon(self, ticket: Ticket) -> list[Effect]:
+        """Whoever holds the ticket has left before it was settled.
+
+        A load in progress goes on, the next request profits; one that still waits for room is given up with the last
+        who wanted it.
+        """
+        model = self.models[ticket.model]
+        model.waiting.remove(ticket)
+        if model.waiting or model not in self._line:
+            return []
+        self._leave_line(model)
+        return self._fill()
 
     def release(self, ticket: Ticket, *, now: float, answered: bool) -> list[Effect]:
         """A lease ends. `answered`: the request got a reply, so the model works."""
@@ -183,15 +116,34 @@ class Planner:
         model.idle_since = now
         if model.state is State.DRAINING:
             return [Unload(model.name)]
-        self._apply(model, Trigger.RELEASED)
-        return []
+        model.apply(Trigger.RELEASED)
+        return [*self._fill(), *self.expire(now=now)]
+
+    def expire(self, *, now: float) -> list[Effect]:
+        """Unloads the models that have been idle for longer than they are kept."""
+        return [
+            effect
+            for model in self.models.values()
+            if model.state is State.READY and not model.pinned and _expires_at(model) <= now
+            for effect in self.drain(model.name)
+        ]
+
+    def next_expiry(self) -> float:
+        """When `expire` has something to do next; infinity when nothing is idle."""
+        idle = (model for model in self.models.values() if model.state is State.READY and not model.pinned)
+        return min((_expires_at(model) for model in idle), default=float("inf"))
+
+    def waits_for_room(self, name: str) -> bool:
+        """Whether the model has not even begun to load, for want of memory or of a place."""
+        model = self.models[name]
+        return model in self._line or model.state is State.DRAINING
 
     def drain(self, name: str) -> list[Effect]:
         """Asks for a resident model to be unloaded as soon as its leases have ended. Later requests load it again."""
         model = self.models[name]
         if model.state not in (State.READY, State.BUSY):
             return []
-        self._apply(model, Trigger.DRAIN)
+        model.apply(Trigger.DRAIN)
         return [] if model.leases else [Unload(name)]
 
     def keep(self, name: str) -> list[Effect]:
@@ -199,27 +151,27 @@ class Planner:
         model = self.models[name]
         if model.state is not State.DRAINING or not model.leases:
             return []
-        self._apply(model, Trigger.KEEP)
-        self._apply(model, Trigger.LEASED)
+        model.apply(Trigger.KEEP)
+        model.apply(Trigger.LEASED)
         return self._grant_waiting(model)
 
     # What happened.
 
     def loaded(self, name: str, *, now: float) -> list[Effect]:
         model = self.models[name]
-        self._apply(model, Trigger.LOADED)
+        model.apply(Trigger.LOADED)
         model.failures, model.reason, model.idle_since = 0, "", now
-        return self._grant_waiting(model)
+        return [*self._grant_waiting(model), *self._fill()]
 
     def load_failed(self, name: str, error: DaemonError, *, now: float) -> list[Effect]:
         model = self.models[name]
-        self._apply(model, Trigger.LOAD_FAILED)
+        model.apply(Trigger.LOAD_FAILED)
         self._back_off(model, error.message, now)
-        return self._refuse_waiting(model, error)
+        return [*self._refuse_waiting(model, error), *self._fill()]
 
     def unloaded(self, name: str) -> list[Effect]:
         model = self.models[name]
-        self._apply(model, Trigger.UNLOADED)
+        model.apply(Trigger.UNLOADED)
         self._forget_leases(model)
         return self._load_for_waiting(model)
 
@@ -230,29 +182,29 @@ class Planner:
             return []
         self._forget_leases(model)
         if model.state is State.DRAINING:
-            self._apply(model, Trigger.DIED)
+            model.apply(Trigger.DIED)
             return self._load_for_waiting(model)
         model.crashes += 1
         if model.state is not State.LOADING and model.crashes <= CRASHES_ALLOWED:
-            self._apply(model, Trigger.DIED)
-            return []
-        self._apply(model, Trigger.DIED if model.state is State.LOADING else Trigger.GAVE_UP)
+            model.apply(Trigger.DIED)
+            return self._fill()
+        model.apply(Trigger.DIED if model.state is State.LOADING else Trigger.GAVE_UP)
         self._back_off(model, reason, now)
-        return self._refuse_waiting(model, _failed(model, now))
+        return [*self._refuse_waiting(model, _failed(model, now)), *self._fill()]
 
     def set_installed(self, name: str, *, installed: bool) -> None:
         """The package came or went."""
         model = self.models[name]
         if installed and model.state is State.NOT_INSTALLED:
-            self._apply(model, Trigger.INSTALLED)
+            model.apply(Trigger.INSTALLED)
         elif not installed and model.state in (State.UNLOADED, State.FAILED):
-            self._apply(model, Trigger.REMOVED)
+            model.apply(Trigger.REMOVED)
 
     # Steps shared by the above.
 
     def _grant(self, model: Model, ticket: Ticket) -> Grant:
         if ticket.leases:
-            self._apply(model, Trigger.LEASED)
+            model.apply(Trigger.LEASED)
             model.leases += 1
             ticket.life = model.life
         return Grant(ticket)
@@ -270,15 +222,67 @@ class Planner:
         return [Refuse(ticket, error) for ticket in waiting]
 
     def _load_for_waiting(self, model: Model) -> list[Effect]:
-        if not model.waiting:
-            return []
-        self._apply(model, Trigger.LOAD)
-        return [Load(model.name)]
+        return self._join_line(model) if model.waiting else self._fill()
+
+    def _join_line(self, model: Model) -> list[Effect]:
+        if model not in self._line:
+            self._line.append(model)
+        return self._fill()
+
+    def _leave_line(self, model: Model) -> None:
+        self._line.remove(model)
+        model.blocked = None
+
+    def _fill(self) -> list[Effect]:
+        """Loads those at the head of the line while there is room, or makes room for the first.
+
+        Called whenever room may have come: a load, an unload, an idle model, a death.
+        """
+        effects: list[Effect] = []
+        while self._line:
+            model = self._line[0]
+            decision = self._room.decide(model, self._in_memory())
+            match decision:
+                case Fits():
+                    self._leave_line(model)
+                    model.apply(Trigger.LOAD)
+                    effects.append(Load(model.name))
+                case Never():
+                    self._leave_line(model)
+                    effects += self._refuse_waiting(model, _too_large(model, decision))
+                case Evict(victims):
+                    model.blocked = None
+                    return effects + [effect for name in victims for effect in self.drain(name)]
+                case Wait():
+                    model.blocked = decision
+                    return effects
+        return effects
+
+    def _in_memory(self) -> list[Model]:
+        absent = (State.NOT_INSTALLED, State.UNLOADED, State.FAILED)
+        return [model for model in self.models.values() if model.state not in absent]
 
     def _back_off(self, model: Model, reason: str, now: float) -> None:
         model.reason = reason
         model.retry_at = now + min(FIRST_BACKOFF_S * 2**model.failures, LONGEST_BACKOFF_S)
         model.failures += 1
+
+
+def _expires_at(model: Model) -> float:
+    return float("inf") if model.keep_alive_s is None else model.idle_since + model.keep_alive_s
+
+
+def _too_large(model: Model, decision: Never) -> InsufficientMemory:
+    held = f"; held by {', '.join(decision.holders)}" if decision.holders else ""
+    return InsufficientMemory(
+        f"model {model.label!r} needs {_mib(decision.needed_bytes)}, but {decision.limit} allows "
+        f"{_mib(decision.available_bytes)}{held}",
+        retry_after_s=LONGEST_BACKOFF_S,
+    )
+
+
+def _mib(size_bytes: int) -> str:
+    return f"{size_bytes / 2**20:.0f} MiB"
 
 
 def _not_installed(model: Model) -> ModelNotInstalled:

@@ -8,9 +8,9 @@ import trio
 
 from audiocpp.daemon.admission import SlotQueue
 from audiocpp.daemon.errors import ModelNotInstalled, RequestTimeout
+from audiocpp.daemon.lifecycle import Model, State
 from audiocpp.daemon.packages import PackageStore
 from audiocpp.daemon.registry import ModelEntry, Registry
-from audiocpp.daemon.residency import Model, State
 from audiocpp.daemon.supervisor import Lease, LoadReport, Residence, Supervisor, UnloadReport
 from audiocpp.engines import wire
 
@@ -49,10 +49,10 @@ class Residents:
         self._slots = slots
         self._store = store
 
-    def lease(self, entry: ModelEntry) -> AbstractAsyncContextManager[Lease]:
+    def lease(self, entry: ModelEntry, *, timeout_ms: int = 0) -> AbstractAsyncContextManager[Lease]:
         """Holds the entry's model resident, loading it first when it is not. See `Supervisor.lease`."""
         self.look_for_package(entry)
-        return self._supervisor.lease(entry.load_key)
+        return self._supervisor.lease(entry.load_key, timeout_ms=timeout_ms)
 
     async def load(self, model_id: str, *, timeout_s: float | None = None) -> LoadReport:
         """Makes an entry resident. After `timeout_s` raises `RequestTimeout`; the load goes on."""
@@ -89,6 +89,7 @@ class Residents:
         installed = self.look_for_package(entry)
         model = self._supervisor.planner.models[entry.load_key]
         residence = self._supervisor.residence(entry.load_key)
+        row = self._supervisor.row(entry.load_key)
         queue = self._slots[entry.id]
         idle = model.state is State.READY
         return ModelStatus(
@@ -98,8 +99,8 @@ class Residents:
             active_slots=queue.active,
             queued_requests=queue.queued,
             max_parallel_slots=entry.max_slots,
-            resident_bytes=residence.resident_bytes if residence else None,
-            peak_bytes=residence.peak_bytes if residence else None,
+            resident_bytes=row.resident_bytes if residence else None,
+            peak_bytes=row.peak_bytes if residence else None,
             limit_bytes=entry.memory_limit_mb << 20 or None,
             idle_s=trio.current_time() - model.idle_since if idle else None,
             placement=placement_text(residence) if residence else None,

@@ -1,7 +1,7 @@
 """What the daemon is made of, built once from the configuration and handed to every route."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,10 +13,13 @@ from audiocpp.daemon.admission import SlotQueue
 from audiocpp.daemon.codecs import Codecs
 from audiocpp.daemon.config import ServerConfig
 from audiocpp.daemon.entries import build_registry
-from audiocpp.daemon.errors import ModelFailed
+from audiocpp.daemon.errors import ModelFailed, ModelNotInstalled
+from audiocpp.daemon.estimates import estimate_by_rule
+from audiocpp.daemon.ledger import Ledger, MemoryLimits
+from audiocpp.daemon.lifecycle import Model
+from audiocpp.daemon.memory import memory_limits
 from audiocpp.daemon.packages import PackageStore
 from audiocpp.daemon.registry import ModelEntry, Registry
-from audiocpp.daemon.residency import Model
 from audiocpp.daemon.residents import Residents, not_installed
 from audiocpp.daemon.supervisor import Supervisor
 from audiocpp.engines import wire
@@ -60,11 +63,19 @@ def build_services(config: ServerConfig, *, config_path: Path | None, environ: M
     slots = {entry.id: SlotQueue(entry.id, entry.slots) for entry in registry.entries.values()}
     host = read_host()
     cache = paths.cache_folder(environ)
-    by_key = {entry.load_key: entry for entry in reversed(list(registry.entries.values()))}
+    sharing: dict[str, list[ModelEntry]] = {}
+    for entry in registry.entries.values():
+        sharing.setdefault(entry.load_key, []).append(entry)
+    by_key = {key: entries[0] for key, entries in sharing.items()}
     supervisor = Supervisor(
-        [_model(entry) for entry in by_key.values()],
+        [_model(key, entries) for key, entries in sharing.items()],
         worker_names={key: entry.worker_name for key, entry in by_key.items()},
         make_load=lambda key: _load_command(by_key[key], store, host, config, cache),
+        ledger=Ledger(
+            _memory_limits(config),
+            probe=memory_limits,
+            estimate=lambda key: _estimate(by_key[key], store),
+        ),
         threads=host.cores,
     )
     return Services(
@@ -84,8 +95,32 @@ def build_services(config: ServerConfig, *, config_path: Path | None, environ: M
     )
 
 
-def _model(entry: ModelEntry) -> Model:
-    return Model(name=entry.load_key, label=entry.id, pull_command=f"audiocppctl pull {entry.package.id}")
+def _model(name: str, entries: Sequence[ModelEntry]) -> Model:
+    """One model of the entries that share it: it is kept as long as any of them wants it."""
+    keep_alives = [entry.keep_alive_ms for entry in entries]
+    return Model(
+        name=name,
+        label=entries[0].id,
+        pull_command=f"audiocppctl pull {entries[0].package.id}",
+        pinned=any(entry.pin for entry in entries),
+        keep_alive_s=None if -1 in keep_alives else max(keep_alives) / 1e3,
+    )
+
+
+def _memory_limits(config: ServerConfig) -> MemoryLimits:
+    return MemoryLimits(
+        max_models=config.max_loaded_models,
+        max_resident_bytes=config.max_resident_memory_mb << 20,
+        min_free_bytes=config.min_free_memory_mb << 20,
+    )
+
+
+def _estimate(entry: ModelEntry, store: PackageStore) -> int:
+    try:
+        files = store.files(entry.spec, entry.package, folder=entry.files_dir)
+    except ModelNotInstalled:
+        return 0
+    return estimate_by_rule(files.values())
 
 
 def _load_command(

@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 import trio
 
 from audiocpp.daemon.errors import DaemonError, ServerBusy, ShuttingDown, WorkerDied
+from audiocpp.daemon.ledger import Ledger, Row
+from audiocpp.daemon.lifecycle import Model, State, Ticket
 from audiocpp.daemon.memory import private_bytes
-from audiocpp.daemon.residency import Effect, Grant, Load, Model, Planner, Refuse, State, Ticket, Unload
+from audiocpp.daemon.residency import Effect, Grant, Load, Planner, Refuse, Unload
 from audiocpp.daemon.worker_run import WorkerRun
 from audiocpp.daemon.workers import Worker, start_worker
 from audiocpp.engines import wire
@@ -49,8 +51,6 @@ class Residence:
 
     worker: Worker
     loaded: wire.Loaded
-    resident_bytes: int
-    peak_bytes: int
 
 
 @dataclass(slots=True)
@@ -89,6 +89,7 @@ class Supervisor:
         models: by load key.
         worker_names: load key -> name of the worker process.
         make_load: load key -> the load command; raises `DaemonError` when files or a placement are missing.
+        ledger: decides about room and is told what was measured.
         threads: compute threads of a worker.
     """
 
@@ -98,9 +99,11 @@ class Supervisor:
         *,
         worker_names: Mapping[str, str],
         make_load: Callable[[str], wire.LoadModel],
+        ledger: Ledger,
         threads: int,
     ) -> None:
-        self.planner = Planner(models)
+        self.planner = Planner(models, ledger)
+        self._ledger = ledger
         self._worker_names = worker_names
         self._make_load = make_load
         self._threads = threads
@@ -117,33 +120,48 @@ class Supervisor:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
                 task_status.started()
-                await trio.sleep_forever()
+                await self._expire_idle()
         finally:
             self._nursery = None
             for host in self._hosts.values():
                 if host.worker is not None:
                     host.worker.kill()
 
+    async def _expire_idle(self) -> None:
+        """Unloads models that have been idle for as long as they are kept."""
+        while True:
+            with trio.move_on_at(self.planner.next_expiry()):
+                await self._changed.wait()
+            self._perform(self.planner.expire(now=trio.current_time()))
+
     # For requests.
 
     @asynccontextmanager
-    async def lease(self, model: str) -> AsyncIterator[Lease]:
-        """Holds a model resident, loading it first when it is not. Raises what kept it from being loaded."""
+    async def lease(self, model: str, *, timeout_ms: int = 0) -> AsyncIterator[Lease]:
+        """Holds a model resident, loading it first when it is not. Raises what kept it from being loaded.
+
+        Waits at most `timeout_ms` for memory or a place (0: without bound), then raises `ServerBusy`. The load itself
+        is not bounded by it.
+        """
         ticket = Ticket(model)
-        await self._resident(ticket)
+        await self._resident(ticket, timeout_ms=timeout_ms)
         lease = Lease(model, self._residences[model].worker)
         try:
             yield lease
         finally:
-            self._measure_peak(model)
+            self._measure(model)
             self._perform(self.planner.release(ticket, now=trio.current_time(), answered=lease.answered))
 
-    async def _resident(self, ticket: Ticket) -> None:
+    async def _resident(self, ticket: Ticket, *, timeout_ms: int = 0) -> None:
         settled = self._settled[ticket] = trio.Event()
         try:
             self._perform(self.planner.request(ticket, now=trio.current_time()))
+            with trio.move_on_after(timeout_ms / 1e3 if timeout_ms > 0 else float("inf")):
+                await settled.wait()
+            if not settled.is_set() and self.planner.waits_for_room(ticket.model):
+                raise self._no_room(ticket, timeout_ms)
             await settled.wait()
-        except trio.Cancelled:
+        except BaseException:
             self._withdraw(ticket, settled)
             raise
         finally:
@@ -151,10 +169,18 @@ class Supervisor:
         if error := self._refused.pop(ticket, None):
             raise error
 
+    def _no_room(self, ticket: Ticket, timeout_ms: int) -> ServerBusy:
+        model = self.planner.models[ticket.model]
+        why = "another model is being unloaded"
+        if model.blocked is not None:
+            needed, available = model.blocked.needed_bytes >> 20, model.blocked.available_bytes >> 20
+            why = f"it needs {needed} MiB, {model.blocked.limit} allows {available} MiB and all other models are in use"
+        return ServerBusy(f"no room for model {model.label!r} within {timeout_ms} ms: {why}", retry_after_s=1.0)
+
     def _withdraw(self, ticket: Ticket, settled: trio.Event) -> None:
-        """Cancelled while waiting; a grant that came in the same moment is given back."""
+        """Left while waiting; a grant that came in the same moment is given back."""
         if not settled.is_set():
-            self.planner.abandon(ticket)
+            self._perform(self.planner.abandon(ticket))
         elif self._refused.pop(ticket, None) is None and ticket.leases:
             self._perform(self.planner.release(ticket, now=trio.current_time(), answered=False))
 
@@ -168,12 +194,11 @@ class Supervisor:
         started = trio.current_time()
         changed = self.planner.models[model].state not in (State.READY, State.BUSY)
         await self._resident(Ticket(model, leases=False))
-        residence = self._residences.get(model)
         return LoadReport(
             id=label,
             changed=changed,
             seconds=trio.current_time() - started,
-            resident_bytes=residence.resident_bytes if residence else 0,
+            resident_bytes=self._ledger.row(model).resident_bytes or 0,
         )
 
     async def unload(self, labels: Mapping[str, str], *, force: bool, timeout_s: float | None) -> UnloadReport:
@@ -228,10 +253,12 @@ class Supervisor:
 
     def residence(self, model: str) -> Residence | None:
         """What is known of a resident model, its memory measured now."""
-        residence = self._residences.get(model)
-        if residence is not None:
-            self._measure_peak(model)
-        return residence
+        self._measure(model)
+        return self._residences.get(model)
+
+    def row(self, model: str) -> Row:
+        """What the model holds, or what it is thought to need."""
+        return self._ledger.row(model)
 
     # Effects.
 
@@ -269,8 +296,9 @@ class Supervisor:
         except (DaemonError, OSError) as error:
             await self._load_failed(model, error)
             return
-        held = private_bytes(worker.pid)
-        self._residences[model] = Residence(worker, loaded, resident_bytes=held, peak_bytes=held)
+        self._residences[model] = Residence(worker, loaded)
+        self._measure(model)
+        held = self._ledger.row(model).resident_bytes or 0
         log.info(
             "loaded %s in %.2f s, %d MiB resident",
             label,
@@ -320,6 +348,7 @@ class Supervisor:
     async def _unload(self, model: str) -> None:
         await self._leave_worker(model)
         self._residences.pop(model, None)
+        self._ledger.forget(model)
         label = self.planner.models[model].label
         log.info("unloaded %s", label, extra={"event": "unloaded", "model": label})
         if self.planner.models[model].state is State.DRAINING:
@@ -358,16 +387,17 @@ class Supervisor:
     # Memory.
 
     def _current_bytes(self, model: str) -> int:
+        """Private memory of the model's worker, less what the worker's other models were measured to hold."""
         residence = self._residences.get(model)
         if residence is None:
             return 0
         try:
-            return private_bytes(residence.worker.pid)
+            whole = private_bytes(residence.worker.pid)
         except ProcessLookupError:
             return 0
+        others = self._hosts[self._worker_names[model]].models - {model}
+        return max(whole - sum(self._ledger.row(other).resident_bytes or 0 for other in others), 0)
 
-    def _measure_peak(self, model: str) -> None:
-        residence = self._residences.get(model)
-        if residence is not None:
-            residence.resident_bytes = self._current_bytes(model)
-            residence.peak_bytes = max(residence.peak_bytes, residence.resident_bytes)
+    def _measure(self, model: str) -> None:
+        if model in self._residences:
+            self._ledger.measured(model, self._current_bytes(model))

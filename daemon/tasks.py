@@ -94,9 +94,10 @@ async def run_task(
     `push` and from the iteration.
     """
     queued_at = trio.current_time()
-    async with services.slots[entry.id].slot(effective_busy_timeout_ms(entry.busy_timeout_ms, busy_timeout_ms)):
+    timeout_ms = effective_busy_timeout_ms(entry.busy_timeout_ms, busy_timeout_ms)
+    async with services.slots[entry.id].slot(timeout_ms):
         admitted_at = trio.current_time()
-        async with services.residency.lease(entry) as lease:
+        async with services.residency.lease(entry, timeout_ms=timeout_ms) as lease:
             leased_at = trio.current_time()
             worker_run = lease.open(request)
             try:

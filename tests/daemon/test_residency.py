@@ -1,33 +1,37 @@
 """The planner: its table walked pair by pair, and the effects it asks for. No process and no clock."""
 
 import itertools
+from collections.abc import Sequence
 
 import pytest
 
 from audiocpp.daemon.errors import ModelFailed, ModelNotInstalled
+from audiocpp.daemon.eviction import Decision, Fits
+from audiocpp.daemon.lifecycle import TRANSITIONS, Model, State, Ticket, Trigger, Unexpected
 from audiocpp.daemon.residency import (
     CRASHES_ALLOWED,
     FIRST_BACKOFF_S,
     LONGEST_BACKOFF_S,
-    TRANSITIONS,
     Effect,
     Grant,
     Load,
-    Model,
     Planner,
     Refuse,
-    State,
-    Ticket,
-    Trigger,
-    Unexpected,
     Unload,
 )
 
 NAME = "key"
 
 
+class Endless:
+    """Memory without a limit."""
+
+    def decide(self, model: Model, others: Sequence[Model]) -> Decision:
+        return Fits()
+
+
 def planner(state: State = State.UNLOADED) -> Planner:
-    return Planner([Model(name=NAME, label="piper", pull_command="audiocppctl pull voice", state=state)])
+    return Planner([Model(name=NAME, label="piper", pull_command="audiocppctl pull voice", state=state)], Endless())
 
 
 def resident() -> Planner:
@@ -52,11 +56,11 @@ def test_every_pair_is_either_in_the_table_or_an_error(before: State, trigger: T
     plan = planner(before)
     model = plan.models[NAME]
     if (before, trigger) in TRANSITIONS:
-        plan._apply(model, trigger)
+        model.apply(trigger)
         assert model.state is TRANSITIONS[before, trigger]
     else:
         with pytest.raises(Unexpected, match="piper"):
-            plan._apply(model, trigger)
+            model.apply(trigger)
         assert model.state is before
 
 

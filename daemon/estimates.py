@@ -1,0 +1,76 @@
+"""What a model will hold: a rule until it has been measured once, then the measurement, kept over restarts."""
+
+import logging
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+log = logging.getLogger(__name__)
+
+FORMAT_VERSION = 1
+WEIGHTS_FACTOR = 1.5
+FIXED_BYTES = 128 << 20
+"""The reference's rule: weights times 1.5, and 128 MiB for the runtime and the workspace."""
+
+
+def estimate_by_rule(files: Iterable[Path]) -> int:
+    """Bytes that a model with these files may hold; files that are missing count nothing."""
+    weights = sum(path.stat().st_size for path in files if path.is_file())
+    return int(weights * WEIGHTS_FACTOR) + FIXED_BYTES
+
+
+class Measurement(msgspec.Struct, frozen=True, kw_only=True):
+    """Bytes after the load, and the most seen while the model ran."""
+
+    resident_bytes: int
+    peak_bytes: int
+
+
+class _File(msgspec.Struct, frozen=True, kw_only=True):
+    version: int
+    models: dict[str, Measurement]
+
+
+class Estimates:
+    """Measurements by load key and placement, in one small JSON file.
+
+    A file that cannot be read or written is said once and done without: estimates then follow the rule.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._complained = False
+        self._models = self._read()
+
+    def learned(self, key: str) -> Measurement | None:
+        """What was measured for this key the last time; None if never."""
+        return self._models.get(key)
+
+    def learn(self, key: str, measurement: Measurement) -> None:
+        """Remembers a measurement, on disk too."""
+        if self._models.get(key) == measurement:
+            return
+        self._models[key] = measurement
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            fresh = self._path.with_suffix(".new")
+            fresh.write_bytes(msgspec.json.encode(_File(version=FORMAT_VERSION, models=self._models)))
+            fresh.replace(self._path)
+        except OSError as error:
+            self._complain(f"cannot be written: {error}")
+
+    def _read(self) -> dict[str, Measurement]:
+        try:
+            file = msgspec.json.decode(self._path.read_bytes(), type=_File)
+        except FileNotFoundError:
+            return {}
+        except (OSError, msgspec.DecodeError) as error:
+            self._complain(f"cannot be read: {error}")
+            return {}
+        return dict(file.models) if file.version == FORMAT_VERSION else {}
+
+    def _complain(self, what: str) -> None:
+        if not self._complained:
+            self._complained = True
+            log.warning("measured memory is not kept: %s %s", self._path, what)

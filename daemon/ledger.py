@@ -1,0 +1,109 @@
+"""What the models hold, and whether one more fits: the room that the residency planner asks for.
+
+One row a model: estimated before it loads, measured afterwards. Estimates begin with a rule and are replaced by what
+was measured the last time (`estimates.py`).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from audiocpp.daemon.eviction import ByteLimit, Decision, Resident, decide
+from audiocpp.daemon.lifecycle import Model, State
+
+MIB = 1 << 20
+
+
+@dataclass(slots=True)
+class Row:
+    """Bytes of one model. `estimate` before, `resident` measured after the load, `peak` the most seen since."""
+
+    estimate_bytes: int
+    resident_bytes: int | None = None
+    peak_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryLimits:
+    """The configured limits; 0 means none.
+
+    Attributes:
+        max_models: most models in memory.
+        max_resident_bytes: most bytes of all models together.
+        min_free_bytes: what a load must leave free on the host and in every control group.
+    """
+
+    max_models: int = 0
+    max_resident_bytes: int = 0
+    min_free_bytes: int = 0
+
+
+class Ledger:
+    """Implements `residency.Room`.
+
+    Args:
+        limits: from the configuration.
+        probe: the memory that each outer limit (host, control groups, devices) still gives, read now.
+        estimate: what a model will hold, before it has been measured.
+    """
+
+    def __init__(
+        self,
+        limits: MemoryLimits,
+        *,
+        probe: Callable[[], Sequence[ByteLimit]],
+        estimate: Callable[[str], int],
+    ) -> None:
+        self._limits = limits
+        self._probe = probe
+        self._estimate = estimate
+        self._rows: dict[str, Row] = {}
+
+    def row(self, name: str) -> Row:
+        """The model's row, with a fresh estimate while it is not in memory."""
+        row = self._rows.get(name)
+        if row is None:
+            row = self._rows[name] = Row(self._estimate(name))
+        return row
+
+    def measured(self, name: str, resident_bytes: int) -> None:
+        """Records what the model's worker was measured to hold."""
+        row = self.row(name)
+        row.resident_bytes = resident_bytes
+        row.peak_bytes = max(row.peak_bytes or 0, resident_bytes)
+
+    def forget(self, name: str) -> None:
+        """The model has left memory; the next load begins with a new estimate."""
+        self._rows.pop(name, None)
+
+    def decide(self, model: Model, others: Sequence[Model]) -> Decision:
+        """See `residency.Room`."""
+        if model.state not in (State.LOADING, State.READY, State.BUSY, State.DRAINING):
+            self.forget(model.name)
+        needed = self.row(model.name).estimate_bytes
+        places = self._limits.max_models - len(others) if self._limits.max_models else None
+        return decide(needed, [self._resident(other) for other in others], self.byte_limits(others), places)
+
+    def byte_limits(self, others: Sequence[Model]) -> list[ByteLimit]:
+        """Every limit on bytes that a load beside `others` is held against."""
+        reserved = sum(self.row(other.name).estimate_bytes for other in others if other.state is State.LOADING)
+        limits = [
+            ByteLimit(limit.name, limit.free_bytes - reserved - self._limits.min_free_bytes) for limit in self._probe()
+        ]
+        if self._limits.max_resident_bytes:
+            held = sum(self._held(other) for other in others)
+            limits.append(ByteLimit("max_resident_memory_mb", self._limits.max_resident_bytes - held))
+        return limits
+
+    def _held(self, model: Model) -> int:
+        row = self.row(model.name)
+        return row.estimate_bytes if row.resident_bytes is None else row.resident_bytes
+
+    def _resident(self, model: Model) -> Resident:
+        return Resident(
+            name=model.name,
+            label=model.label,
+            held_bytes=self._held(model),
+            idle_since=model.idle_since if model.state is State.READY else None,
+            pinned=model.pinned,
+            leaving=model.state is State.DRAINING,
+        )
