@@ -1,0 +1,41 @@
+# PYTHON is the interpreter that the environment is made with; 3.11 or newer.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.PHONY: setup demo test check fix bench clean
+
+setup: $(READY)
+
+# Without ensurepip (Debian's python3-venv) the pip beside PYTHON installs the one of the environment.
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV) || { $(PYTHON) -m venv --clear --without-pip $(VENV) && \
+	    $(PYTHON) -m pip --python $(BIN)/python install --quiet pip; }
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt pip
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[cpu,tts]' --group test --group check
+	touch $@
+
+demo: $(READY)
+	$(BIN)/python examples/demo.py
+
+test: $(READY)
+	$(BIN)/python -m pytest
+
+check: $(READY)
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest --quiet tests/test_docs.py
+
+fix: $(READY)
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+bench: $(READY)
+	$(BIN)/python -m bench
+
+# Pulled models in .models are kept.
+clean:
+	rm -rf $(VENV) .venv-* build dist .cache .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
