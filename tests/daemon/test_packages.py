@@ -84,6 +84,17 @@ async def test_a_spec_with_new_contents_makes_the_old_installation_not_installed
     assert not PackageStore(models, renewed).installed("asr")
 
 
+async def test_an_operators_own_folder_takes_the_place_of_the_packages(sources: Path, models: Path) -> None:
+    catalog = with_companion(sources)
+    store = PackageStore(models, catalog)
+    with trio.fail_after(TIMEOUT_S):
+        await store.pull("vad", silent)
+    files = store.files(*catalog.package("asr"), folder=sources)
+    assert files == {"graph": sources / "graph.onnx", "voice": models / "vad" / "tokens.txt"}
+    (sources / "graph.onnx").unlink()
+    assert store.missing_of(*catalog.package("asr"), folder=sources) == ("asr",)
+
+
 async def test_verify_finds_a_changed_byte_and_a_missing_file(sources: Path, models: Path) -> None:
     store = PackageStore(models, Catalog.of([file_spec("asr", sources)]))
     with trio.fail_after(TIMEOUT_S):

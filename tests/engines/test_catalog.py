@@ -24,10 +24,10 @@ def write(folder: Path, spec: ModelSpec, name: str | None = None) -> Path:
 def test_the_bundled_packages_of_the_first_families_are_found_by_id() -> None:
     catalog = Catalog.load()
     families = {package.id: spec.family for spec, package in catalog.packages()}
-    assert families == {
-        "moonshine_tiny_en": "moonshine_asr",
-        "piper_en_us_joe_medium": "piper_tts",
-        "silero_vad": "silero_vad",
+    assert families.items() >= {
+        ("moonshine_tiny_en", "moonshine_asr"),
+        ("piper_en_us_joe_medium", "piper_tts"),
+        ("silero_vad", "silero_vad"),
     }
     assert [package.id for package in catalog.companions(catalog.family("moonshine_asr"))] == ["silero_vad"]
 
@@ -37,7 +37,7 @@ def test_a_family_of_the_override_replaces_the_bundled_one_and_a_new_one_is_adde
     write(tmp_path, model_spec("toy", GRAPH))
     catalog = Catalog.load(tmp_path)
     assert catalog.family("silero_vad").display_name == "Ours"
-    assert set(catalog.families) == {"moonshine_asr", "piper_tts", "silero_vad", "toy"}
+    assert set(catalog.families) == {*Catalog.load().families, "toy"}
 
 
 def test_an_override_may_be_one_file_and_its_paths_start_at_its_folder(tmp_path: Path) -> None:
