@@ -70,7 +70,7 @@ async def _serve(services: Services, public: Listener, admin: Listener, announce
 
 
 async def _load_eager(services: Services) -> None:
-    """Loads, in order, what the configuration does not call lazy. A failure is a state of the model, not of the server."""
+    """Loads, in order, what the configuration does not call lazy. A failure is a state of the model, not an end."""
     for entry in services.registry.entries.values():
         if not entry.lazy:
             try:

@@ -13,6 +13,9 @@ WEIGHTS_FACTOR = 1.5
 FIXED_BYTES = 128 << 20
 """The reference's rule: weights times 1.5, and 128 MiB for the runtime and the workspace."""
 
+WORTH_WRITING = 0.02
+"""A measurement is written when it differs from the last by this part of it."""
+
 
 def estimate_by_rule(files: Iterable[Path]) -> int:
     """Bytes that a model with these files may hold; files that are missing count nothing."""
@@ -20,20 +23,15 @@ def estimate_by_rule(files: Iterable[Path]) -> int:
     return int(weights * WEIGHTS_FACTOR) + FIXED_BYTES
 
 
-class Measurement(msgspec.Struct, frozen=True, kw_only=True):
-    """Bytes after the load, and the most seen while the model ran."""
-
-    resident_bytes: int
-    peak_bytes: int
-
-
 class _File(msgspec.Struct, frozen=True, kw_only=True):
     version: int
-    models: dict[str, Measurement]
+    loaded_bytes: dict[str, int]
 
 
 class Estimates:
-    """Measurements by load key and placement, in one small JSON file.
+    """Bytes measured after a load, by model, in one small JSON file.
+
+    The key says all that makes a model a different one: files, placement, options.
 
     A file that cannot be read or written is said once and done without: estimates then follow the rule.
     """
@@ -41,26 +39,27 @@ class Estimates:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._complained = False
-        self._models = self._read()
+        self._loaded_bytes = self._read()
 
-    def learned(self, key: str) -> Measurement | None:
+    def learned(self, key: str) -> int | None:
         """What was measured for this key the last time; None if never."""
-        return self._models.get(key)
+        return self._loaded_bytes.get(key)
 
-    def learn(self, key: str, measurement: Measurement) -> None:
-        """Remembers a measurement, on disk too."""
-        if self._models.get(key) == measurement:
+    def learn(self, key: str, loaded_bytes: int) -> None:
+        """Remembers a measurement, on disk too. Nearly the same as before is not worth wearing a flash card for."""
+        before = self._loaded_bytes.get(key)
+        if before is not None and abs(loaded_bytes - before) < before * WORTH_WRITING:
             return
-        self._models[key] = measurement
+        self._loaded_bytes[key] = loaded_bytes
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             fresh = self._path.with_suffix(".new")
-            fresh.write_bytes(msgspec.json.encode(_File(version=FORMAT_VERSION, models=self._models)))
+            fresh.write_bytes(msgspec.json.encode(_File(version=FORMAT_VERSION, loaded_bytes=self._loaded_bytes)))
             fresh.replace(self._path)
         except OSError as error:
             self._complain(f"cannot be written: {error}")
 
-    def _read(self) -> dict[str, Measurement]:
+    def _read(self) -> dict[str, int]:
         try:
             file = msgspec.json.decode(self._path.read_bytes(), type=_File)
         except FileNotFoundError:
@@ -68,7 +67,7 @@ class Estimates:
         except (OSError, msgspec.DecodeError) as error:
             self._complain(f"cannot be read: {error}")
             return {}
-        return dict(file.models) if file.version == FORMAT_VERSION else {}
+        return dict(file.loaded_bytes) if file.version == FORMAT_VERSION else {}
 
     def _complain(self, what: str) -> None:
         if not self._complained:

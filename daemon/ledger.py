@@ -15,9 +15,10 @@ MIB = 1 << 20
 
 @dataclass(slots=True)
 class Row:
-    """Bytes of one model. `estimate` before, `resident` measured after the load, `peak` the most seen since."""
+    """Bytes of one model: estimated before its load, measured right after it, at present, and at the most since."""
 
     estimate_bytes: int
+    loaded_bytes: int | None = None
     resident_bytes: int | None = None
     peak_bytes: int | None = None
 
@@ -44,6 +45,7 @@ class Ledger:
         limits: from the configuration.
         probe: the memory that each outer limit (host, control groups, devices) still gives, read now.
         estimate: what a model will hold, before it has been measured.
+        learn: told what a model was measured to hold after its load.
     """
 
     def __init__(
@@ -52,10 +54,12 @@ class Ledger:
         *,
         probe: Callable[[], Sequence[ByteLimit]],
         estimate: Callable[[str], int],
+        learn: Callable[[str, int], None],
     ) -> None:
         self._limits = limits
         self._probe = probe
         self._estimate = estimate
+        self._learn = learn
         self._rows: dict[str, Row] = {}
 
     def row(self, name: str) -> Row:
@@ -68,6 +72,9 @@ class Ledger:
     def measured(self, name: str, resident_bytes: int) -> None:
         """Records what the model's worker was measured to hold."""
         row = self.row(name)
+        if row.loaded_bytes is None:
+            row.loaded_bytes = resident_bytes
+            self._learn(name, resident_bytes)
         row.resident_bytes = resident_bytes
         row.peak_bytes = max(row.peak_bytes or 0, resident_bytes)
 

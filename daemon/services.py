@@ -1,5 +1,6 @@
 """What the daemon is made of, built once from the configuration and handed to every route."""
 
+import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from audiocpp.daemon.codecs import Codecs
 from audiocpp.daemon.config import ServerConfig
 from audiocpp.daemon.entries import build_registry
 from audiocpp.daemon.errors import ModelFailed, ModelNotInstalled
-from audiocpp.daemon.estimates import estimate_by_rule
+from audiocpp.daemon.estimates import Estimates, estimate_by_rule
 from audiocpp.daemon.ledger import Ledger, MemoryLimits
 from audiocpp.daemon.lifecycle import Model
 from audiocpp.daemon.memory import memory_limits
@@ -67,6 +68,7 @@ def build_services(config: ServerConfig, *, config_path: Path | None, environ: M
     for entry in registry.entries.values():
         sharing.setdefault(entry.load_key, []).append(entry)
     by_key = {key: entries[0] for key, entries in sharing.items()}
+    estimates = Estimates(paths.state_folder(environ) / "memory.json")
     supervisor = Supervisor(
         [_model(key, entries) for key, entries in sharing.items()],
         worker_names={key: entry.worker_name for key, entry in by_key.items()},
@@ -74,7 +76,8 @@ def build_services(config: ServerConfig, *, config_path: Path | None, environ: M
         ledger=Ledger(
             _memory_limits(config),
             probe=memory_limits,
-            estimate=lambda key: _estimate(by_key[key], store),
+            estimate=lambda key: _estimate(by_key[key], store, estimates),
+            learn=lambda key, loaded_bytes: estimates.learn(_estimate_key(by_key[key]), loaded_bytes),
         ),
         threads=host.cores,
     )
@@ -115,7 +118,15 @@ def _memory_limits(config: ServerConfig) -> MemoryLimits:
     )
 
 
-def _estimate(entry: ModelEntry, store: PackageStore) -> int:
+def _estimate_key(entry: ModelEntry) -> str:
+    """The load key says options and placement; the files' own digests say what is loaded."""
+    files = hashlib.sha256("".join(file.sha256 for file in entry.package.files).encode()).hexdigest()
+    return f"{entry.load_key}@{files[:12]}"
+
+
+def _estimate(entry: ModelEntry, store: PackageStore, estimates: Estimates) -> int:
+    if (learned := estimates.learned(_estimate_key(entry))) is not None:
+        return learned
     try:
         files = store.files(entry.spec, entry.package, folder=entry.files_dir)
     except ModelNotInstalled:
