@@ -37,15 +37,17 @@ _LANGUAGE_SWITCH = re.compile(r"\([a-z-]+\)")
 class EspeakPhonemizer:
     """Phonemizes with one espeak-ng voice, such as `en-us`. Safe to share between threads.
 
+    `loader` is the module that knows where the library and its data are.
+
     Raises:
         MissingDependency: `espeakng-loader` is not installed.
         LoadError: espeak-ng does not have the voice.
     """
 
-    def __init__(self, voice: str) -> None:
+    def __init__(self, voice: str, *, loader: str = "espeakng_loader") -> None:
         self._voice = voice
         with _LOADING:
-            self._espeak = _espeak()
+            self._espeak = _espeak(loader)
         self._espeak.check_voice(voice)
 
     def phonemize(self, text: str) -> str:
@@ -83,8 +85,7 @@ class _Espeak:
         library.espeak_TextToPhonemes.argtypes = [ctypes.POINTER(ctypes.c_void_p), ctypes.c_int, ctypes.c_int]
         library.espeak_TextToPhonemes.restype = ctypes.c_char_p
         self._library = library
-        options = _INITIALIZE_DONT_EXIT
-        if library.espeak_Initialize(_AUDIO_OUTPUT_SYNCHRONOUS, 0, data_path.encode(), options) < 0:
+        if library.espeak_Initialize(_AUDIO_OUTPUT_SYNCHRONOUS, 0, data_path.encode(), _INITIALIZE_DONT_EXIT) < 0:
             raise LoadError(f"espeak-ng cannot read its data in {data_path}")
 
     def check_voice(self, voice: str) -> None:
@@ -112,9 +113,9 @@ class _Espeak:
 
 
 @cache
-def _espeak() -> _Espeak:
+def _espeak(loader: str) -> _Espeak:
     try:
-        loader = importlib.import_module("espeakng_loader")
+        paths = importlib.import_module(loader)
     except ImportError as error:
         raise MissingDependency(f"phonemes need espeak-ng, which is not installed: {INSTALL_COMMAND}") from error
-    return _Espeak(loader.get_library_path(), loader.get_data_path())
+    return _Espeak(paths.get_library_path(), paths.get_data_path())

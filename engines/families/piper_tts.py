@@ -30,8 +30,8 @@ from audiocpp.engines.text.speech import speech_pieces
 
 _PAD, _BEGIN, _END = "_", "^", "$"
 
-_LONGEST_PIECE_CHARS = 250
-"""About 16 s of speech: bounds the memory of a graph run and the time to a first audio without punctuation."""
+_LONGEST_PIECE_CHARS = 180
+"""About 11 s of speech. The graph takes some 45 MB for a second of it, so this bounds memory (and the first audio)."""
 
 _SENTENCES_AHEAD = 2
 """Sentences computed or waiting behind the one that is due. The first is computed alone, with all threads."""

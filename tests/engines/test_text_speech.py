@@ -1,0 +1,68 @@
+"""The way from a request's text to the pieces that a model speaks."""
+
+import time
+from itertools import islice
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from audiocpp.engines.text.markup import Pause
+from audiocpp.engines.text.speech import Piece, speech_pieces
+
+
+def pieces(text: str, max_chars: int = 180) -> list[Piece | Pause]:
+    return list(speech_pieces(text, language="en-US", max_chars=max_chars))
+
+
+def test_a_text_becomes_sentences_in_words_with_its_pauses() -> None:
+    assert pieces("**Hello** you. I have 2.\n\n<break time='1s'/> Bye") == [
+        Piece("Hello you."),
+        Piece("I have two."),
+        Pause(1.0),
+        Piece("Bye"),
+    ]
+
+
+@pytest.mark.parametrize("text", ["", " \n\t", "...", "?!", "😀 👍", "---", "<speak></speak>", "**", "\x00", "“”"])
+def test_what_cannot_be_spoken_yields_nothing(text: str) -> None:
+    assert pieces(text) == []
+
+
+def test_only_the_last_cut_of_a_long_sentence_ends_it() -> None:
+    cut = [piece for piece in pieces("word " * 60 + "end.") if isinstance(piece, Piece)]
+    assert [piece.ends_sentence for piece in cut] == [False] * (len(cut) - 1) + [True]
+
+
+def test_a_number_that_grows_in_words_stays_under_the_limit() -> None:
+    cut = [piece for piece in pieces("7" * 600) if isinstance(piece, Piece)]
+    assert all(len(piece.text) <= 180 for piece in cut)
+    assert " ".join(piece.text for piece in cut).split() == ["seven"] * 600
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.text("abcdefghij", min_size=1, max_size=30), min_size=1, max_size=60),
+    st.sampled_from([". ", ", ", " "]),
+)
+def test_every_word_is_kept_once(words: list[str], separator: str) -> None:
+    spoken = " ".join(piece.text for piece in pieces(separator.join(words), 40) if isinstance(piece, Piece))
+    assert "".join(character for character in spoken if character.isalpha()) == "".join(words)
+
+
+def test_the_first_piece_of_a_long_text_costs_as_little_as_of_a_short_one() -> None:
+    def first_s(repeats: int) -> float:
+        text = "The 3 quick foxes jumped. " * repeats
+        started = time.perf_counter()
+        assert len(list(islice(speech_pieces(text, language="en", max_chars=180), 1))) == 1
+        return time.perf_counter() - started
+
+    assert min(first_s(20_000) for _ in range(3)) < 0.2
+
+
+@pytest.mark.parametrize("unit", ["a-", "a.", "1-", "1,", "1.", "$", "@", "A.", "http://", "1/", "1:0", "Nov ", "+1 "])
+def test_hostile_repetition_costs_little(unit: str) -> None:
+    text = unit * (20_000 // len(unit))
+    started = time.perf_counter()
+    pieces(text)
+    assert time.perf_counter() - started < 5
