@@ -1,0 +1,53 @@
+"""Samples of a measurement, and how two of them are taken side by side."""
+
+import math
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from bench.processes import ProcessTree
+
+A = TypeVar("A")
+B = TypeVar("B")
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One execution: wall-clock and processor seconds, and the seconds to its first piece of output."""
+
+    wall_s: float
+    cpu_s: float
+    first_s: float = math.nan
+
+
+def alternate(times: int, ours: Callable[[], A], theirs: Callable[[], B]) -> tuple[list[A], list[B]]:
+    """Takes both samples `times` times in turn (ABBA), so that what else the machine does falls on both alike."""
+    a: list[A] = []
+    b: list[B] = []
+    for turn in range(times):
+        if turn % 2 == 0:
+            a.append(ours())
+            b.append(theirs())
+        else:
+            b.append(theirs())
+            a.append(ours())
+    return a, b
+
+
+def sampled(tree: ProcessTree, execute: Callable[[], None]) -> Sample:
+    """Executes once, timed from here; the processor time is that of `tree`."""
+    cpu_before_s = tree.cpu_s()
+    started = time.perf_counter()
+    execute()
+    return Sample(time.perf_counter() - started, tree.cpu_s() - cpu_before_s)
+
+
+median = statistics.median
+
+
+def percentile(values: Sequence[float], percent: float) -> float:
+    """The value that `percent` of `values` do not exceed (nearest rank)."""
+    ordered = sorted(values)
+    return ordered[max(0, math.ceil(percent / 100 * len(ordered)) - 1)]
