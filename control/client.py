@@ -126,6 +126,8 @@ def _check_version(response: http.client.HTTPResponse, path: str) -> None:
     spoken = response.getheader(VERSION_HEADER)
     if spoken == str(ADMIN_VERSION):
         return
+    if spoken is None and response.status == http.client.SERVICE_UNAVAILABLE:
+        return  # too many connections: refused before the admin app was asked
     other = "something else than audiocppd" if spoken is None else f"admin protocol {spoken}"
     raise VersionMismatch(f"At {path} answers {other}; this client speaks admin protocol {ADMIN_VERSION}.")
 

@@ -38,7 +38,8 @@ class PeerSocket(Protocol):
 def read_peer_credentials(peer: PeerSocket) -> PeerCredentials:
     """Ask the kernel (SO_PEERCRED, SO_PEERGROUPS). SO_PEERCRED alone names only the primary group.
 
-    Raises OSError when `peer` is not a connected Unix socket.
+    Of a socket that is no connected Unix socket, uid and gid are 2**32 - 1: nobody's. The pid of a process outside
+    our PID namespace is 0.
     """
     pid, uid, gid = _CREDENTIALS.unpack(peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
     return PeerCredentials(uid=uid, gid=gid, pid=pid, groups=_read_groups(peer, uid))

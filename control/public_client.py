@@ -117,12 +117,12 @@ def _send(
 
 
 def _multipart_frame(boundary: str, name: str, fields: Mapping[str, str]) -> tuple[bytes, bytes]:
-    """What goes before and after the file's bytes (RFC 7578)."""
+    """What goes before and after the file's bytes (RFC 7578, names escaped as browsers do)."""
     parts = [
         f'--{boundary}\r\nContent-Disposition: form-data; name="{field}"\r\n\r\n{value}\r\n'
         for field, value in fields.items()
     ]
-    quoted = name.replace("\\", "\\\\").replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A")
+    quoted = name.replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A")
     parts.append(
         f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="{quoted}"\r\n'
         "Content-Type: application/octet-stream\r\n\r\n"

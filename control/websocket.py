@@ -3,12 +3,15 @@
 The only client module that needs more than the standard library; imported when a live verb runs and not before.
 """
 
+import contextlib
 import json
 import socket
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import wsproto
+from wsproto.connection import ConnectionState
 from wsproto.events import (
     AcceptConnection,
     BytesMessage,
@@ -25,7 +28,8 @@ from audiocpp.control.failures import ControlError, Failed, NotReachable, TimedO
 from audiocpp.control.public_client import Address, decoded_json, transport_errors
 
 _RECEIVE_BYTES = 64 * 1024
-_CLOSE_BUSY, _CLOSE_RESTARTING = 1013, 1012
+_CLOSE_NORMAL, _CLOSE_RESTARTING, _CLOSE_BUSY = 1000, 1012, 1013
+_GOODBYE_S = 1.0
 
 
 class WebSocket:
@@ -67,7 +71,16 @@ class WebSocket:
         return self._socket.fileno()
 
     def close(self) -> None:
-        self._socket.close()
+        """Say goodbye and give the daemon a moment to do so, then release the socket. Never raises."""
+        with contextlib.closing(self._socket), contextlib.suppress(OSError):  # gone already is as good
+            if self._protocol.state is ConnectionState.OPEN:
+                self._unsent += self._protocol.send(CloseConnection(code=_CLOSE_NORMAL))
+            self._socket.settimeout(_GOODBYE_S)
+            self._socket.sendall(self._unsent)
+            self._socket.shutdown(socket.SHUT_WR)
+            deadline_s = time.monotonic() + _GOODBYE_S
+            while self._socket.recv(_RECEIVE_BYTES) and time.monotonic() < deadline_s:
+                pass
 
     def send_bytes(self, data: bytes) -> None:
         self._unsent += self._protocol.send(BytesMessage(data))

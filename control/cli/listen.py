@@ -5,6 +5,7 @@ import shutil
 import sys
 import urllib.parse
 import wave
+from contextlib import closing
 from pathlib import Path
 
 from audiocpp.control.cli.live_text import LiveText
@@ -44,20 +45,14 @@ def _pace(text: str) -> float:
 
 def perform(arguments: argparse.Namespace, output: Output) -> None:
     url = public_url(arguments)
-    source = _open_source(arguments)
-    try:
+    with closing(_open_source(arguments)) as source:
         target = f"{LIVE_PATH}?{_query(arguments, source.format, output)}"
-        connection = WebSocket.connect(url, target, timeout_s=arguments.timeout)
-        try:
+        with closing(WebSocket.connect(url, target, timeout_s=arguments.timeout)) as connection:
+            pace = arguments.pace if arguments.file else 0.0  # a microphone sets its own
             text = LiveText(output)
-            # A microphone sets its own pace.
-            pace = arguments.pace if arguments.file else 0.0
+            show = output.json if output.as_json else text.show
             for event in stream_live(connection, source, pace=pace, answer_timeout_s=arguments.timeout):
-                output.json(event) if output.as_json else text.show(event)
-        finally:
-            connection.close()
-    finally:
-        source.close()
+                show(event)
 
 
 def _query(arguments: argparse.Namespace, pcm: PcmFormat, output: Output) -> str:
