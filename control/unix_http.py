@@ -5,7 +5,6 @@ import http.client
 import os
 import socket
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from audiocpp.control.failures import Failed, NotReachable, PermissionDenied, TimedOut
 from audiocpp.control.protocol import ADMIN_HOST, READER_GROUP
@@ -26,7 +25,7 @@ def socket_candidates(explicit: str | None, environment: Mapping[str, str]) -> l
     if chosen := explicit or environment.get(SOCKET_VARIABLE):
         return [chosen]
     runtime_dir = environment.get("XDG_RUNTIME_DIR")
-    own = [str(Path(runtime_dir, "audiocpp", "admin.sock"))] if runtime_dir else []
+    own = [f"{runtime_dir}/audiocpp/admin.sock"] if runtime_dir else []
     return [*own, SYSTEM_SOCKET]
 
 

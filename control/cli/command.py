@@ -11,6 +11,8 @@ from audiocpp.control.protocol import ExitCode
 INTERRUPTED = 130
 """What a shell reports for a command ended by Ctrl-C."""
 
+_HELP_WIDTH = 79
+
 _EPILOG = f"""\
 The admin socket is --socket, else $AUDIOCPP_SOCKET, else $XDG_RUNTIME_DIR/audiocpp/admin.sock
 or /run/audiocpp/admin.sock, whichever is listened on.
@@ -43,7 +45,7 @@ def make_parser() -> argparse.ArgumentParser:
         prog="audiocppctl",
         description="Operate audiocppd, and speak to it.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
         allow_abbrev=False,
     )
     _add_common(parser, default_socket=None, default_json=False)
@@ -51,6 +53,13 @@ def make_parser() -> argparse.ArgumentParser:
     for verb in VERBS:
         _add_verb(verbs, verb)
     return parser
+
+
+class HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """As wide as any terminal: asking for the real width would cost every call an import of shutil."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=_HELP_WIDTH)
 
 
 class VerbParser(argparse.ArgumentParser):
@@ -65,10 +74,13 @@ class VerbParser(argparse.ArgumentParser):
         return super().parse_known_args(args, namespace)
 
     def configure(self) -> None:
-        """Add the verb's own arguments, once."""
+        """Add the verb's arguments, once."""
         verb, self.verb = self.verb, None
-        if verb is not None:
-            verb.load().configure(self)
+        if verb is None:
+            return
+        # Accepted before and after the verb: SUPPRESS keeps the verb's default from overwriting what came before.
+        _add_common(self, default_socket=argparse.SUPPRESS, default_json=argparse.SUPPRESS)
+        verb.load().configure(self)
 
 
 def _add_verb(verbs: "argparse._SubParsersAction[VerbParser]", verb: Verb) -> None:
@@ -77,11 +89,9 @@ def _add_verb(verbs: "argparse._SubParsersAction[VerbParser]", verb: Verb) -> No
         help=verb.help,
         description=f"{verb.help[0].upper()}{verb.help[1:]}.",
         epilog=f"example:\n  {verb.example}\n",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
         allow_abbrev=False,
     )
-    # Accepted before and after the verb: SUPPRESS keeps the verb's default from overwriting what came before.
-    _add_common(parser, default_socket=argparse.SUPPRESS, default_json=argparse.SUPPRESS)
     parser.set_defaults(verb=verb)
     parser.verb = verb
 
