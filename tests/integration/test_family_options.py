@@ -50,9 +50,12 @@ def begin(model: LoadedModel, spec: ModelSpec, options: dict[str, OptionValue]) 
 
 
 def accepted_values(row: OptionSpec) -> list[OptionValue]:
-    kinds: dict[str, list[OptionValue]] = {"bool": [True, False], "enum": list(row.values)}
+    if row.type == "bool":
+        return [True, False]
+    if row.type == "enum":
+        return list(row.values)
     numbers = [value for value in (row.min, row.max, row.default) if value is not None]
-    return kinds.get(row.type, [int(value) if row.type == "int" else float(value) for value in numbers])
+    return [int(value) if row.type == "int" else float(value) for value in numbers]
 
 
 def refused_values(row: OptionSpec) -> list[OptionValue]:
