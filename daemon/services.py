@@ -155,8 +155,10 @@ def _load_command(
 
 
 def _placement(entry: ModelEntry, host: HostFacts, config: ServerConfig) -> Placement:
+    own = entry.options.get("threads")
+    threads = config.threads if own is None else int(own)
     choice = choose_placement(
-        entry.spec, entry.package, host, wanted=entry.backend, device=entry.device, threads=config.threads
+        entry.spec, entry.package, host, wanted=entry.backend, device=entry.device, threads=threads
     )
     if not choice.placements:
         raise ModelFailed(f"model {entry.id!r} cannot be placed: {choice.explain()}")
