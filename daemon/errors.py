@@ -23,6 +23,12 @@ class InvalidRequest(DaemonError):
     status, type, code = 400, "invalid_request_error", "invalid_request"
 
 
+class Unauthorized(DaemonError):
+    """API keys are configured and the request shows none of them."""
+
+    status, type, code = 401, "invalid_request_error", "invalid_api_key"
+
+
 class Forbidden(DaemonError):
     status, type, code = 403, "forbidden", "forbidden"
 

@@ -1,0 +1,46 @@
+"""The public HTTP app: all routes, and the guards, limits and error replies around them."""
+
+from quart_trio import QuartTrio
+
+from audiocpp.daemon.http import errors, guards
+from audiocpp.daemon.http.backend import EXTENSION, Backend, RunTask
+from audiocpp.daemon.http.connection import HttpConnection, ServedRequest, WebSocketConnection
+from audiocpp.daemon.http.health import health
+from audiocpp.daemon.http.models import models
+from audiocpp.daemon.http.speech import speech
+from audiocpp.daemon.http.spool import Spool
+from audiocpp.daemon.http.tasks import tasks
+from audiocpp.daemon.http.transcriptions import transcriptions
+from audiocpp.daemon.http.voices import voices
+from audiocpp.daemon.live.websocket import live
+from audiocpp.daemon.services import Services
+from audiocpp.daemon.tasks import run_task
+
+BLUEPRINTS = (health, models, voices, speech, transcriptions, tasks, live)
+
+
+class _App(QuartTrio):
+    asgi_http_class = HttpConnection
+    asgi_websocket_class = WebSocketConnection
+    request_class = ServedRequest
+
+
+def create_app(services: Services, *, run_task: RunTask = run_task) -> QuartTrio:
+    """Builds the app. Raises `ConfigError` when the API keys cannot be read."""
+    app = _App("audiocpp", static_folder=None)
+    # Quart cuts replies and bodies at limits of its own; ours are applied where bodies are read and runs are made.
+    app.config.update(MAX_CONTENT_LENGTH=None, BODY_TIMEOUT=None, RESPONSE_TIMEOUT=None)
+    app.url_map.strict_slashes = True
+    app.url_map.merge_slashes = False
+    app.url_map.redirect_defaults = False
+    app.extensions[EXTENSION] = Backend(
+        services=services,
+        run_task=run_task,
+        spool=Spool(services.spool_dir, max_bytes=services.config.max_spool_bytes),
+        api_keys=guards.read_api_keys(services.config),
+    )
+    guards.register(app)
+    errors.register(app)
+    for blueprint in BLUEPRINTS:
+        app.register_blueprint(blueprint)
+    return app

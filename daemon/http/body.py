@@ -1,0 +1,57 @@
+"""Reads request bodies under limits."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+import trio
+from quart import request
+
+from audiocpp.daemon.errors import BodyTooLarge, RequestTimeout
+from audiocpp.daemon.http.backend import backend
+
+IDLE_TIMEOUT_S = 30.0
+"""Longest pause within a body."""
+
+MAX_JSON_BYTES = 64 << 20
+"""A JSON body is held in memory whole; larger audio goes as multipart."""
+
+
+async def body_pieces() -> AsyncGenerator[bytes]:
+    """The body as it comes. Raises `BodyTooLarge`, before reading where the length is declared, or `RequestTimeout`."""
+    limit = backend().services.config.max_request_body_bytes
+    check_declared_length(limit)
+    received = 0
+    pieces = aiter(request.body)
+    while True:
+        with trio.move_on_after(IDLE_TIMEOUT_S) as idle:
+            piece = await anext(pieces, None)
+        if idle.cancelled_caught:
+            raise RequestTimeout(f"no byte of the body came for {IDLE_TIMEOUT_S:g} s")
+        if piece is None:
+            return
+        received += len(piece)
+        if received > limit:
+            raise _too_large(limit)
+        yield piece
+
+
+def check_declared_length(limit: int) -> None:
+    declared = request.content_length
+    if declared is not None and declared > limit:
+        raise _too_large(limit)
+
+
+async def whole_body() -> bytearray:
+    """The body in memory, for JSON."""
+    check_declared_length(MAX_JSON_BYTES)
+    body = bytearray()
+    async with aclosing(body_pieces()) as pieces:
+        async for piece in pieces:
+            body += piece
+            if len(body) > MAX_JSON_BYTES:
+                raise _too_large(MAX_JSON_BYTES)
+    return body
+
+
+def _too_large(limit: int) -> BodyTooLarge:
+    return BodyTooLarge(f"the request body exceeds the maximum of {limit} bytes")

@@ -1,0 +1,161 @@
+"""The ASGI side of a request: bounded body, request id, access line, and a nursery that lives as long as the reply.
+
+quart-trio's own classes buffer a body without bound and turn an empty WebSocket message into None.
+"""
+
+import logging
+import re
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import trio
+from hypercorn.typing import ASGIReceiveCallable, ASGISendCallable, ASGISendEvent
+from quart import request
+from quart_trio.asgi import TrioASGIHTTPConnection, TrioASGIWebsocketConnection
+from quart_trio.wrappers.request import TrioBody, TrioRequest
+
+from audiocpp.daemon.logs import request_id
+
+access_log = logging.getLogger("audiocpp.daemon.http.access")
+
+BODY_BUFFER_BYTES = 1 << 20
+REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+CLIENT_LEFT = 499
+"""The status that the access line shows when the client left before any reply; nginx uses it so."""
+
+
+class ReplyBroken(Exception):
+    """The reply cannot be completed: the connection ends without its last chunk, so that the client can tell."""
+
+
+class RequestBody(TrioBody):
+    """A body that makes the connection wait while the route has not taken what is here."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - passed through
+        super().__init__(*args, **kwargs)
+        self._taken = trio.Event()
+
+    async def put(self, data: bytes) -> None:
+        self.append(data)
+        while len(self._data) >= BODY_BUFFER_BYTES:
+            await self._taken.wait()
+
+    async def __anext__(self) -> bytes:
+        data = await super().__anext__()
+        self._taken.set()
+        self._taken = trio.Event()
+        return data
+
+
+class ServedRequest(TrioRequest):
+    """A request. Its `tasks` are cancelled when the reply is complete or the client leaves; then its `resources` are
+    closed."""
+
+    body_class = RequestBody
+    tasks: trio.Nursery
+    resources: ExitStack
+
+
+def served_request() -> ServedRequest:
+    """The current request."""
+    return cast("ServedRequest", request._get_current_object())  # type: ignore[attr-defined]
+
+
+class HttpConnection(TrioASGIHTTPConnection):
+    """Serves one HTTP request."""
+
+    async def __call__(self, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+        with _traced(self.scope["headers"]) as exchange:
+            served = cast("ServedRequest", self._create_request_from_scope(send))
+            try:
+                with ExitStack() as served.resources:
+                    async with trio.open_nursery() as served.tasks:
+                        served.tasks.start_soon(self.handle_messages, served.tasks, served, receive)
+                        served.tasks.start_soon(self.handle_request, served.tasks, served, exchange.watched(send))
+            except* ReplyBroken:
+                pass
+            finally:
+                exchange.log(self.scope["method"], self.scope["path"])
+
+    async def handle_messages(  # type: ignore[override]
+        self, nursery: trio.Nursery, request: ServedRequest, receive: ASGIReceiveCallable
+    ) -> None:
+        body = cast("RequestBody", request.body)
+        while (message := await receive())["type"] == "http.request":
+            await body.put(message.get("body", b""))
+            if not message.get("more_body", False):
+                body.set_complete()
+        nursery.cancel_scope.cancel()
+
+
+class WebSocketConnection(TrioASGIWebsocketConnection):
+    """Serves one WebSocket."""
+
+    async def __call__(self, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+        with _traced(self.scope["headers"]) as exchange:
+            try:
+                await super().__call__(receive, exchange.watched(send))
+            finally:
+                exchange.log("WEBSOCKET", self.scope["path"])
+
+    async def handle_messages(  # type: ignore[override]
+        self, nursery: trio.Nursery, receive: ASGIReceiveCallable
+    ) -> None:
+        while (event := await receive())["type"] != "websocket.disconnect":
+            if event["type"] == "websocket.receive":
+                data = event.get("bytes")
+                await self.send_channel.send(cast("str", event["text"]) if data is None else data)
+        nursery.cancel_scope.cancel()
+
+
+@dataclass
+class Exchange:
+    """What the access line tells of one request."""
+
+    id: str
+    started: float = field(default_factory=trio.current_time)
+    status: int = CLIENT_LEFT
+    sent_bytes: int = 0
+
+    def watched(self, send: ASGISendCallable) -> ASGISendCallable:
+        """`send` with the request id on the reply, counting."""
+
+        async def watched_send(event: ASGISendEvent) -> None:
+            message: dict[str, Any] = dict(event)
+            match message["type"]:
+                case "http.response.start" | "websocket.http.response.start" | "websocket.accept":
+                    self.status = message.get("status", 101)
+                    message["headers"] = [*message.get("headers", ()), *self._headers(message["type"])]
+                case "http.response.body" | "websocket.http.response.body":
+                    self.sent_bytes += len(message["body"])
+                case "websocket.send":
+                    self.sent_bytes += len(message["bytes"] or message["text"] or b"")
+            await send(cast("ASGISendEvent", message))
+
+        return watched_send
+
+    def _headers(self, kind: str) -> list[tuple[bytes, bytes]]:
+        headers = [(b"x-request-id", self.id.encode())]
+        if kind == "websocket.http.response.start":
+            headers.append((b"connection", b"close"))  # the connection waits for frames and can serve nothing else
+        return headers
+
+    def log(self, method: str, path: str) -> None:
+        duration_ms = round((trio.current_time() - self.started) * 1e3, 1)
+        fields = {"status": self.status, "duration_ms": duration_ms, "sent_bytes": self.sent_bytes}
+        access_log.info("%s %s", method, path, extra={"method": method, "path": path, **fields})
+
+
+@contextmanager
+def _traced(headers: Iterable[tuple[bytes, bytes]]) -> Iterator[Exchange]:
+    """Gives the request its id: the client's own `X-Request-Id` if it is a plain token, else a new one."""
+    given = next((value.decode("latin-1") for name, value in headers if name.lower() == b"x-request-id"), "")
+    exchange = Exchange(given if REQUEST_ID.fullmatch(given) else uuid.uuid4().hex)
+    token = request_id.set(exchange.id)
+    try:
+        yield exchange
+    finally:
+        request_id.reset(token)

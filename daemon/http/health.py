@@ -1,0 +1,57 @@
+"""GET /health and the page at /."""
+
+import html
+
+import trio
+from quart import Blueprint, Response
+
+from audiocpp.daemon.http.backend import backend
+from audiocpp.daemon.http.reply import bytes_reply, json_reply
+from audiocpp.daemon.services import Services
+
+health = Blueprint("health", __name__)
+
+LINKS = ("/health", "/v1/models", "/v1/audio/voices")
+
+PAGE = """<!doctype html>
+<meta charset="utf-8">
+<title>audiocpp</title>
+<h1>audiocpp {version}</h1>
+<p>Models: {models}</p>
+<p>{links}</p>
+<p>Live transcription: WebSocket <code>/v1/audio/transcriptions/live</code></p>
+"""
+
+
+@health.get("/health")
+async def get_health() -> Response:
+    services = backend().services
+    return json_reply(
+        {
+            "status": "ok",
+            "version": services.version,
+            "commit": services.commit,
+            "backend": effective_backend(services),
+            "models": len(services.registry.entries),
+            "ui": False,
+            "ui_management": services.config.ui_management,
+            "uptime_s": round(trio.current_time() - services.started_at, 3),
+        }
+    )
+
+
+@health.get("/")
+async def get_page() -> Response:
+    services = backend().services
+    models = ", ".join(f"{row.id} ({row.state})" for row in services.residency.snapshot()) or "none"
+    links = " ".join(f'<a href="{link}">{link}</a>' for link in LINKS)
+    page = PAGE.format(version=services.version, models=html.escape(models), links=links)
+    return bytes_reply(page.encode(), content_type="text/html; charset=utf-8")
+
+
+def effective_backend(services: Services) -> str:
+    """The backend that models run on here. With `auto`, that of the first entry that names one, else the CPU."""
+    if services.config.backend != "auto":
+        return services.config.backend
+    chosen = (entry.backend for entry in services.registry.entries.values() if entry.backend != "auto")
+    return next(chosen, "cpu")

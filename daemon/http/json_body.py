@@ -1,0 +1,73 @@
+"""JSON bodies to typed structs. The content type is ignored, so that `curl -d` works."""
+
+import json
+import re
+from typing import Any, TypeVar
+
+import msgspec
+
+from audiocpp.daemon.errors import InvalidRequest
+from audiocpp.daemon.http.body import whole_body
+
+Body = TypeVar("Body", bound=msgspec.Struct)
+
+_MISSING = re.compile(r"missing required field `(\w+)`")
+
+
+async def read_json(struct: type[Body]) -> Body:
+    """The request's body as `struct`. Raises `InvalidRequest` whose `param` is the path of the field at fault."""
+    return convert(parse_object(bytes(await whole_body())), struct)
+
+
+def parse_object(body: bytes) -> dict[str, Any]:
+    """A JSON object. Duplicate keys, NaN, and anything after the object are refused."""
+    try:
+        value = json.loads(body, object_pairs_hook=_unique_keys, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        reason = "it is empty" if not body.strip() else str(error) or "it is nested too deeply"
+        raise InvalidRequest(f"the body is not valid JSON: {reason}") from error
+    if not isinstance(value, dict):
+        raise InvalidRequest(f"the body must be a JSON object, not {json_type(value)}")
+    return value
+
+
+def convert(value: dict[str, Any], struct: type[Body], *, at: str = "") -> Body:
+    """A parsed object as `struct`; unknown fields are ignored. `at` prefixes `param`."""
+    try:
+        return msgspec.convert(value, struct)
+    except msgspec.ValidationError as error:
+        what, _, where = str(error).partition(" - at `$")
+        path = f"{at}{where.rstrip('`')}"
+        if missing := _MISSING.search(what):
+            param = f"{path}.{missing[1]}".lstrip(".")
+            raise InvalidRequest(f"{param} is required", param=param) from error
+        param = path.lstrip(".")
+        raise InvalidRequest(f"{param}: {what[0].lower()}{what[1:].replace('`', '')}", param=param) from error
+
+
+def json_type(value: object) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "a boolean"
+        case str():
+            return "a string"
+        case list():
+            return "an array"
+        case dict():
+            return "an object"
+    return "a number"
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in result:
+            raise ValueError(f"duplicate json object key: {key}")
+        result[key] = value
+    return result
+
+
+def _no_constant(text: str) -> None:
+    raise ValueError(f"{text} is not a JSON number")

@@ -1,0 +1,134 @@
+"""Multipart bodies, read as they come: small parts in memory, larger ones in the spool."""
+
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from quart import request
+from werkzeug.exceptions import RequestEntityTooLarge
+from werkzeug.sansio.multipart import Data, Epilogue, Field, File, MultipartDecoder, NeedData
+
+from audiocpp.daemon.errors import InvalidRequest
+from audiocpp.daemon.http.backend import backend
+from audiocpp.daemon.http.body import body_pieces
+from audiocpp.daemon.http.connection import served_request
+from audiocpp.daemon.http.spool import SpooledFile
+
+MAX_PARTS = 256
+MEMORY_BYTES = 1 << 20
+"""A part up to this size stays in memory. Only a part with a file name may be larger."""
+
+MAX_HEADER_BYTES = 64 << 10
+
+
+@dataclass(slots=True)
+class Part:
+    """One part. Its content is `data`, or the file at `spooled.path` once it is too large for memory."""
+
+    name: str
+    filename: str | None
+    data: bytearray = field(default_factory=bytearray)
+    spooled: SpooledFile | None = None
+
+    @property
+    def source(self) -> bytes | Path:
+        return bytes(self.data) if self.spooled is None else self.spooled.path
+
+    @property
+    def empty(self) -> bool:
+        return self.spooled is None and not self.data
+
+
+class Form:
+    """The parts of a body, in order."""
+
+    def __init__(self) -> None:
+        self.parts: list[Part] = []
+
+    def last(self, name: str) -> Part | None:
+        """The last part of this name: where one is repeated, the last counts."""
+        return next((part for part in reversed(self.parts) if part.name == name), None)
+
+    def text(self, name: str) -> str | None:
+        """The content of a part as text; None when it is absent. Raises `InvalidRequest` if it is not UTF-8."""
+        part = self.last(name)
+        return None if part is None else _text(part)
+
+    def texts(self, name: str) -> list[str]:
+        return [_text(part) for part in self.parts if part.name == name]
+
+
+def is_multipart() -> bool:
+    """Whether the request says that its body is multipart/form-data."""
+    return (request.mimetype or "") == "multipart/form-data"
+
+
+async def read_form() -> Form:
+    """Reads the whole body. Its files exist until the reply is complete.
+
+    Raises `InvalidRequest` for a body that is not valid multipart.
+    """
+    boundary = request.mimetype_params.get("boundary")
+    if not boundary:
+        raise InvalidRequest("multipart/form-data needs a boundary parameter in Content-Type", param="Content-Type")
+    reader = _Reader(MultipartDecoder(boundary.encode("latin-1", "replace"), max_parts=MAX_PARTS))
+    async with aclosing(body_pieces()) as pieces:
+        async for piece in pieces:
+            await reader.feed(piece)
+    await reader.feed(None)
+    return reader.form
+
+
+class _Reader:
+    def __init__(self, decoder: MultipartDecoder) -> None:
+        self.form = Form()
+        self._decoder = decoder
+
+    async def feed(self, piece: bytes | None) -> None:
+        """Takes the next piece of the body; None is its end."""
+        try:
+            self._decoder.receive_data(piece)
+            while not isinstance(event := self._decoder.next_event(), NeedData | Epilogue):
+                await self._take(event)
+        except RequestEntityTooLarge as error:
+            raise InvalidRequest(f"the multipart body has more than {MAX_PARTS} parts") from error
+        except (ValueError, UnicodeDecodeError) as error:
+            raise InvalidRequest(f"the multipart body is not valid: {_reason(error)}") from error
+        if len(self._decoder.buffer) > MAX_HEADER_BYTES and not self.form.parts:
+            raise InvalidRequest("the multipart body is not valid: the boundary does not occur in its first 64 KiB")
+
+    async def _take(self, event: object) -> None:
+        match event:
+            case File(name=name, filename=filename):
+                self.form.parts.append(Part(name or "", filename))
+            case Field(name=name):
+                self.form.parts.append(Part(name or "", None))
+            case Data(data=data):
+                await self._append(self.form.parts[-1], data)
+
+    async def _append(self, part: Part, data: bytes) -> None:
+        part.data += data
+        if len(part.data) <= MEMORY_BYTES and part.spooled is None:
+            return
+        if part.filename is None:
+            raise InvalidRequest(f"{part.name}: a field may have {MEMORY_BYTES} bytes", param=part.name)
+        if part.spooled is None:
+            part.spooled = await backend().spool.create()
+            served_request().resources.callback(part.spooled.close)
+        await part.spooled.write(bytes(part.data))
+        part.data.clear()
+
+
+def _reason(error: ValueError) -> str:
+    return "it ends before the closing boundary" if "cannot parse beyond" in str(error) else str(error)
+
+
+def _text(part: Part) -> str:
+    try:
+        return part.data.decode() if part.spooled is None else _not_text(part)
+    except UnicodeDecodeError as error:
+        raise InvalidRequest(f"{part.name} is not UTF-8 text", param=part.name) from error
+
+
+def _not_text(part: Part) -> str:
+    raise InvalidRequest(f"{part.name} is a file where text is expected", param=part.name)

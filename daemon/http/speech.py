@@ -1,0 +1,69 @@
+"""POST /v1/audio/speech: text to a file of speech, or to a stream of PCM while it is being made."""
+
+import base64
+from contextlib import AbstractAsyncContextManager
+
+import trio
+from quart import Blueprint, Response
+
+from audiocpp.daemon.http.json_body import read_json
+from audiocpp.daemon.http.reply import bytes_reply, json_reply
+from audiocpp.daemon.http.speech_request import JSON_FORMATS, Speech, SpeechBody, speech_of
+from audiocpp.daemon.http.sse import Stream, streamed_reply
+from audiocpp.daemon.http.synthesis import encode_run, open_synthesis, synthesize
+from audiocpp.daemon.tasks import TaskRun
+
+speech = Blueprint("speech", __name__)
+
+CONTENT_TYPES = {"wav": "audio/wav", "pcm": "audio/pcm"}
+RAW_STREAM_TYPE = "application/octet-stream"
+
+
+@speech.post("/v1/audio/speech")
+async def create_speech() -> Response:
+    wanted = await speech_of(await read_json(SpeechBody))
+    if wanted.stream_format == "sse":
+        return await streamed_reply(lambda stream: _stream_events(wanted, stream))
+    if wanted.stream_format:
+        return await streamed_reply(lambda stream: _stream_audio(wanted, stream), content_type=RAW_STREAM_TYPE)
+    return await _buffered(wanted)
+
+
+async def _buffered(wanted: Speech) -> Response:
+    as_json = wanted.response_format in JSON_FORMATS
+    container = "wav" if as_json else wanted.response_format
+    made = await synthesize(wanted.entry, wanted.request, container=container, busy_timeout_ms=wanted.busy_timeout_ms)
+    if as_json:
+        audio = base64.b64encode(made.data).decode()
+        return json_reply({"audio": audio, "format": container, "timing": made.timing})
+    headers = {
+        "X-AudioCPP-Wall-Ms": f"{made.wall_ms:.6f}",
+        "X-AudioCPP-Audio-Duration-Ms": f"{made.duration_ms:.6f}",
+        "X-AudioCPP-RTF": f"{made.rtf:.6f}",
+    }
+    return bytes_reply(made.data, content_type=CONTENT_TYPES[container], headers=headers)
+
+
+async def _stream_events(wanted: Speech, stream: Stream) -> None:
+    started = trio.current_time()
+    ttft_ms: float | None = None
+    async with _open(wanted) as run:
+        stream.begin()
+
+        async def forward(piece: bytes) -> None:
+            nonlocal ttft_ms
+            ttft_ms = ttft_ms or (trio.current_time() - started) * 1e3
+            await stream.emit_event({"type": "speech.audio.delta", "audio": base64.b64encode(piece).decode()})
+
+        await encode_run(run, "pcm", forward)
+    await stream.emit_event({"type": "speech.audio.done", "timing": {"ttft_ms": ttft_ms}})
+
+
+async def _stream_audio(wanted: Speech, stream: Stream) -> None:
+    async with _open(wanted) as run:
+        stream.begin()
+        await encode_run(run, "pcm", stream.emit)
+
+
+def _open(wanted: Speech) -> AbstractAsyncContextManager[TaskRun]:
+    return open_synthesis(wanted.entry, wanted.request, busy_timeout_ms=wanted.busy_timeout_ms)

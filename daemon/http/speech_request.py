@@ -1,0 +1,126 @@
+"""The body of a speech request and what it asks for."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from audiocpp.daemon.errors import InvalidRequest
+from audiocpp.daemon.http.backend import backend
+from audiocpp.daemon.http.fields import Flag, Milliseconds, flag, language_tag
+from audiocpp.daemon.http.request_options import COPIED_SCALARS, request_options, speed_option
+from audiocpp.daemon.http.voices import CLONE, voice_for
+from audiocpp.daemon.registry import ModelEntry
+from audiocpp.engines.tasks import TaskRequest
+
+JSON_FORMATS = ("json", "b64_json")
+FILE_FORMATS = ("wav", "pcm")
+STREAM_FORMATS = ("sse", "audio")
+
+Scalar = int | float | str | bool | None
+
+
+class SpeechBody(msgspec.Struct, kw_only=True):
+    model: str | None = None
+    input: str
+    language: str | None = None
+    voice: str | None = None
+    voice_ref: str | dict[str, object] | None = None
+    reference_text: str | None = None
+    instructions: str | None = None
+    instruct: str | None = None
+    seed: Scalar = None
+    temperature: Scalar = None
+    top_k: Scalar = None
+    top_p: Scalar = None
+    max_tokens: Scalar = None
+    max_steps: Scalar = None
+    repetition_penalty: Scalar = None
+    guidance_scale: Scalar = None
+    num_inference_steps: Scalar = None
+    speed: float | None = None
+    speaking_rate: float | None = None
+    options: dict[str, object] | None = None
+    response_format: str | None = None
+    stream: Flag = None
+    stream_format: str | UnsetType | None = UNSET
+    busy_timeout_ms: Milliseconds | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Speech:
+    """A validated request. `stream_format` is empty for a buffered reply."""
+
+    entry: ModelEntry
+    request: TaskRequest
+    response_format: str
+    stream_format: str
+    busy_timeout_ms: int | None
+
+
+async def speech_of(body: SpeechBody) -> Speech:
+    """Validates. Everything that can be told without the model is refused here."""
+    entry = backend().services.registry.resolve(body.model or None, task="tts", mode="offline")
+    if not body.input.strip():
+        raise InvalidRequest("input is empty: there is nothing to speak", param="input")
+    stream_format = _stream_format(body, entry)
+    voice = await voice_for(entry, body.voice)
+    _refuse_reference(body, entry)
+    options = {**voice.options, **(body.options or {})}
+    return Speech(
+        entry=entry,
+        request=TaskRequest(
+            task="tts",
+            mode="streaming" if stream_format else "offline",
+            text=body.input,
+            language=language_tag(entry, body.language),
+            voice=voice.voice_id,
+            options=request_options(entry, options, **_top_level(body, entry)),
+        ),
+        response_format=_response_format(body.response_format, streams=bool(stream_format)),
+        stream_format=stream_format,
+        busy_timeout_ms=body.busy_timeout_ms,
+    )
+
+
+def _stream_format(body: SpeechBody, entry: ModelEntry) -> str:
+    """The mere presence of `stream_format` asks for a stream; `stream` alone means `sse`."""
+    if body.stream_format is UNSET and not flag(body.stream, "stream"):
+        return ""
+    if "streaming" not in entry.spec.modes:
+        raise InvalidRequest(f"model {entry.id!r} cannot stream; leave stream and stream_format out", param="stream")
+    wanted = body.stream_format if isinstance(body.stream_format, str) else "sse"
+    if wanted not in STREAM_FORMATS:
+        raise InvalidRequest(f"stream_format: {wanted!r} is none of {', '.join(STREAM_FORMATS)}", param="stream_format")
+    return wanted
+
+
+def _response_format(name: str | None, *, streams: bool) -> str:
+    accepted = ("pcm",) if streams else (*FILE_FORMATS, *JSON_FORMATS)
+    name = name or accepted[0]
+    if name not in accepted:
+        at = " in a stream" if streams else ""
+        raise InvalidRequest(
+            f"response_format: {name!r} is not made{at}; accepted: {', '.join(accepted)}", param="response_format"
+        )
+    return name
+
+
+def _refuse_reference(body: SpeechBody, entry: ModelEntry) -> None:
+    for field in ("voice_ref", "reference_text"):
+        if getattr(body, field) and CLONE not in entry.spec.capabilities:
+            raise InvalidRequest(f"{field}: model {entry.id!r} does not speak like a recording", param=field)
+
+
+def _top_level(body: SpeechBody, entry: ModelEntry) -> Mapping[str, object]:
+    """Fields beside `options` that set an option."""
+    if body.instruct is not None and body.instructions is not None:
+        raise InvalidRequest("instruct and instructions are the same thing; send one of them", param="instructions")
+    speed = body.speed if body.speed is not None else body.speaking_rate
+    return {
+        **{name: getattr(body, name) for name in COPIED_SCALARS},
+        "instruct": body.instruct,
+        "instruction": body.instructions,
+        **speed_option(entry, speed),
+    }

@@ -1,0 +1,99 @@
+"""Runs a model on text and encodes what it says, as a whole or as it comes."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
+
+import trio
+
+from audiocpp.daemon.codecs import Encoder
+from audiocpp.daemon.errors import RunFailed
+from audiocpp.daemon.http.backend import backend
+from audiocpp.daemon.http.collect import first_error, iterated
+from audiocpp.daemon.registry import ModelEntry
+from audiocpp.daemon.tasks import TaskRun
+from audiocpp.engines.tasks import AudioChunk, AudioFormat, TaskEvent, TaskRequest
+
+Handle = Callable[[bytes], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Synthesis:
+    """An encoded file and how it came about."""
+
+    data: bytes
+    audio: AudioFormat
+    wall_ms: float
+    duration_ms: float
+
+    @property
+    def rtf(self) -> float:
+        return self.wall_ms / self.duration_ms if self.duration_ms else 0.0
+
+    @property
+    def timing(self) -> dict[str, float]:
+        return {"wall_ms": self.wall_ms, "audio_duration_ms": self.duration_ms, "rtf": self.rtf}
+
+
+async def synthesize(
+    entry: ModelEntry, request: TaskRequest, *, container: str, busy_timeout_ms: int | None
+) -> Synthesis:
+    """Speaks the whole text into one file."""
+    data = bytearray()
+    async with open_synthesis(entry, request, busy_timeout_ms=busy_timeout_ms) as run:
+
+        async def gather(piece: bytes) -> None:
+            data.extend(piece)
+
+        audio = await encode_run(run, container, gather)
+        timing = run.timing
+    return Synthesis(data=bytes(data), audio=audio, wall_ms=timing.wall_ms, duration_ms=timing.output_s * 1e3)
+
+
+@asynccontextmanager
+async def open_synthesis(
+    entry: ModelEntry, request: TaskRequest, *, busy_timeout_ms: int | None
+) -> AsyncIterator[TaskRun]:
+    async with backend().run(entry, request, busy_timeout_ms=busy_timeout_ms) as run:
+        await run.finish()  # the text is the whole input
+        yield run
+
+
+async def encode_run(run: TaskRun, container: str, handle: Handle) -> AudioFormat:
+    """Hands on the encoded pieces of what the run generates, each as soon as it is there. Returns its format.
+
+    Raises `RunFailed` when the run ends without audio.
+    """
+    async with aclosing(_chunks(run)) as chunks:
+        first = await anext(chunks, None)
+        if first is None:
+            raise RunFailed("the model generated no audio")
+        audio = AudioFormat(sample_rate=first.sample_rate, channels=first.channels)
+        async with backend().services.codecs.encode(container, audio) as encoder:
+            await _transcode(chunks, first, encoder, handle)
+    return audio
+
+
+async def _transcode(chunks: AsyncIterator[AudioChunk], first: AudioChunk, encoder: Encoder, handle: Handle) -> None:
+    try:
+        async with trio.open_nursery() as nursery, iterated(encoder) as pieces:
+            nursery.start_soon(_push, encoder, first, chunks)
+            async for piece in pieces:
+                await handle(piece)
+    except BaseExceptionGroup as group:
+        raise first_error(group) from group
+
+
+async def _chunks(run: TaskRun) -> AsyncGenerator[AudioChunk]:
+    async with iterated(run) as events:
+        event: TaskEvent
+        async for event in events:
+            if isinstance(event, AudioChunk):
+                yield event
+
+
+async def _push(encoder: Encoder, first: AudioChunk, rest: AsyncIterator[AudioChunk]) -> None:
+    await encoder.push(first.pcm)
+    async for chunk in rest:
+        await encoder.push(chunk.pcm)
+    encoder.finish()

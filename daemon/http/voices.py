@@ -1,0 +1,68 @@
+"""GET /v1/audio/voices: the names that a speech request may use. Never loads a model."""
+
+from collections.abc import Iterator
+
+import trio
+from quart import Blueprint, Response, request
+
+from audiocpp.daemon.errors import InvalidRequest
+from audiocpp.daemon.http.backend import backend
+from audiocpp.daemon.http.reply import json_reply
+from audiocpp.daemon.registry import ModelEntry
+from audiocpp.daemon.voices import Recording, VoiceChoice, choose_voice, is_voice_name, read_library, voice_names
+
+voices = Blueprint("voices", __name__)
+
+CLONE = "clone"
+"""The capability of a family that speaks like a recording."""
+
+
+@voices.get("/v1/audio/voices")
+async def list_voices() -> Response:
+    """An unknown model is no error here: it has the names of the library only."""
+    entry = _entry(request.args.get("model"))
+    names = () if entry is None else model_voices(entry)
+    return json_reply({"voices": voice_names(names, await _library())})
+
+
+def model_voices(entry: ModelEntry) -> Iterator[str]:
+    """The configured presets and the voices of the package."""
+    yield from entry.voice_presets
+    yield from entry.package.voices
+
+
+async def voice_for(entry: ModelEntry, name: str | None) -> VoiceChoice:
+    """What a speech request's `voice` means. Raises `InvalidRequest` for a name that nothing here has.
+
+    Names are compared with lists, so one that looks like a path is answered as any other unknown one.
+    """
+    library = await _library() if CLONE in entry.spec.capabilities else {}
+    choice = choose_voice(
+        name,
+        sends_reference=False,
+        presets=entry.voice_presets,
+        default=entry.default_voice_preset,
+        library=library,
+    )
+    own = entry.package.voices
+    if choice.voice_id and own and choice.voice_id not in own:
+        accepted = voice_names(model_voices(entry), library)
+        raise InvalidRequest(
+            f"voice {choice.voice_id!r} is unknown to {entry.id!r}; accepted are {', '.join(accepted)}", param="voice"
+        )
+    if choice.voice_id and not is_voice_name(choice.voice_id):
+        raise InvalidRequest(f"voice {choice.voice_id!r} is not a voice name", param="voice")
+    return choice
+
+
+async def _library() -> dict[str, Recording]:
+    folder = backend().services.config.voice_dir
+    return {} if folder is None else await trio.to_thread.run_sync(read_library, folder)
+
+
+def _entry(name: str | None) -> ModelEntry | None:
+    registry = backend().services.registry
+    if name:
+        return next((entry for entry in registry.entries.values() if name in (entry.id, *entry.aliases)), None)
+    speaking = [entry for entry in registry.entries.values() if entry.task == "tts"]
+    return speaking[0] if len(speaking) == 1 else None

@@ -1,0 +1,1 @@
+"""Live transcription: one session engine, and the transports that feed it."""

@@ -1,0 +1,67 @@
+"""The parameters of a live session, from a query string."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from audiocpp.daemon.errors import InvalidRequest, NotFound
+from audiocpp.daemon.http.fields import busy_timeout, flag, language_tag, whole_number
+from audiocpp.daemon.http.request_options import request_options
+from audiocpp.daemon.registry import ModelEntry, Registry
+from audiocpp.engines.tasks import AudioFormat, SampleEncoding, TaskRequest
+
+SAMPLE_FORMATS: tuple[SampleEncoding, ...] = ("s16le", "f32le", "mulaw", "alaw")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveParameters:
+    """A validated session to be."""
+
+    entry: ModelEntry
+    request: TaskRequest
+    audio: AudioFormat
+    partials: bool
+    words: bool
+    busy_timeout_ms: int | None
+
+
+def live_parameters(query: Mapping[str, str], registry: Registry) -> LiveParameters:
+    """Raises `ModelNotFound`, or `InvalidRequest` naming the parameter and what it accepts."""
+    if query.get("session_id"):
+        raise NotFound("no such session: it has ended or never was", param="session_id")
+    entry = registry.resolve(query.get("model") or None, task="asr", mode="streaming")
+    audio = _audio_format(query)
+    partials = flag(query.get("partials"), "partials")
+    words = flag(query.get("words"), "words")
+    request = TaskRequest(
+        task="asr",
+        mode="streaming",
+        language=language_tag(entry, query.get("language")),
+        prompt=query.get("prompt", ""),
+        audio=audio,
+        options=request_options(
+            entry,
+            None,
+            partials=partials or None,
+            words=words or None,
+            vad=query.get("vad") or None,
+            endpoint_silence_ms=query.get("endpoint_silence_ms") or None,
+        ),
+    )
+    return LiveParameters(
+        entry=entry,
+        request=request,
+        audio=audio,
+        partials=partials,
+        words=words,
+        busy_timeout_ms=busy_timeout(query.get("busy_timeout_ms")),
+    )
+
+
+def _audio_format(query: Mapping[str, str]) -> AudioFormat:
+    rate_hz = whole_number(query.get("sample_rate"), "sample_rate", low=1000, high=384_000)
+    channels = whole_number(query.get("channels"), "channels", low=1, high=16)
+    encoding = query.get("sample_format") or "s16le"
+    for known in SAMPLE_FORMATS:
+        if encoding == known:
+            return AudioFormat(sample_rate=rate_hz or 16_000, channels=channels or 1, encoding=known)
+    raise InvalidRequest(f"sample_format: {encoding!r} is none of {', '.join(SAMPLE_FORMATS)}", param="sample_format")

@@ -1,0 +1,160 @@
+"""A daemon without worker processes: real configuration, registry and specs; scripted runs and a codec that takes
+`FAKE` files for audio."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import trio
+from quart_trio import QuartTrio
+
+from audiocpp.daemon.config.load import parse_config
+from audiocpp.daemon.errors import DaemonError, InvalidRequest
+from audiocpp.daemon.http.app import create_app
+from audiocpp.daemon.registry import ModelEntry
+from audiocpp.daemon.services import Services, build_services
+from audiocpp.daemon.tasks import RunTiming
+from audiocpp.engines.tasks import AudioFormat, AudioInfo, Finalized, TaskEvent, TaskRequest
+
+MODELS = [
+    {"id": "moonshine", "family": "moonshine_asr", "aliases": ["whisper-1"], "lazy": True},
+    {"id": "moonshine-live", "family": "moonshine_asr", "mode": "streaming", "lazy": True},
+    {"id": "piper", "family": "piper_tts", "lazy": True},
+    {"id": "vad", "family": "silero_vad", "lazy": True},
+]
+
+SAMPLE_RATE_HZ = 8000
+"""The rate of every fake recording."""
+
+
+class FakeRun:
+    """Takes input until `finish`, then answers with the scripted events. `Finalized` follows each `finalize`."""
+
+    def __init__(self, script: "Script", request: TaskRequest) -> None:
+        self.request = request
+        self.pushed = bytearray()
+        self.cancelled = False
+        self._script = script
+        self._inputs, self._heard = trio.open_memory_channel[str | None](1000)
+
+    async def push(self, data: bytes) -> None:
+        await trio.lowlevel.checkpoint()
+        self.pushed += data
+
+    async def finalize(self, token: str) -> None:
+        await self._inputs.send(token)
+
+    async def finish(self) -> None:
+        await self._inputs.send(None)
+
+    async def __aiter__(self) -> AsyncIterator[TaskEvent]:
+        while (token := await self._heard.receive()) is not None:
+            yield Finalized(token)
+        for event in self._script.events:
+            await trio.lowlevel.checkpoint()
+            yield event
+        if self._script.fails is not None:
+            raise self._script.fails
+        if self._script.hangs:
+            await trio.sleep_forever()
+
+    @property
+    def timing(self) -> RunTiming:
+        return RunTiming(queue_ms=0, load_ms=0, wall_ms=250.0, first_event_ms=10.0, input_s=1.0, output_s=0.5)
+
+
+@dataclass
+class Script:
+    """What runs do: `refuses` stands in the way of one, `fails` ends it after its events. `runs` are those opened."""
+
+    events: Sequence[TaskEvent] = ()
+    refuses: DaemonError | None = None
+    fails: DaemonError | None = None
+    hangs: bool = False
+    runs: list[FakeRun] = field(default_factory=list)
+    busy_timeouts_ms: list[int | None] = field(default_factory=list)
+
+    @asynccontextmanager
+    async def run_task(
+        self, services: Services, entry: ModelEntry, request: TaskRequest, *, busy_timeout_ms: int | None = None
+    ) -> AsyncIterator[FakeRun]:
+        await trio.lowlevel.checkpoint()
+        self.busy_timeouts_ms.append(busy_timeout_ms)
+        if self.refuses is not None:
+            raise self.refuses
+        run = FakeRun(self, request)
+        self.runs.append(run)
+        try:
+            yield run
+        except trio.Cancelled:
+            run.cancelled = True
+            raise
+
+    @property
+    def run(self) -> FakeRun:
+        """The only run."""
+        (run,) = self.runs
+        return run
+
+
+class FakeDecoded:
+    info = AudioInfo(container="FAKE", codec="none", sample_rate=SAMPLE_RATE_HZ, channels=1)
+
+    def __init__(self, samples: bytes) -> None:
+        self.empty = not samples
+        self.duration_s = 0.0
+        self._samples = samples
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        await trio.lowlevel.checkpoint()
+        if self._samples:
+            self.duration_s = 2.0
+            yield self._samples
+
+
+class FakeEncoder:
+    def __init__(self, prefix: bytes) -> None:
+        self._put, self._get = trio.open_memory_channel[bytes](1000)
+        self._put.send_nowait(prefix)
+
+    async def push(self, pcm: bytes) -> None:
+        await self._put.send(pcm)
+
+    def finish(self) -> None:
+        self._put.close()
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for piece in self._get:
+            if piece:
+                yield piece
+
+
+class FakeCodecs:
+    """`FAKE` and then PCM is audio, anything else is not. An encoded file is its format's name and the PCM."""
+
+    @asynccontextmanager
+    async def decode(self, source: bytes | Path, *, sample_rate: int, max_seconds: float) -> AsyncIterator[FakeDecoded]:
+        await trio.lowlevel.checkpoint()
+        data = source if isinstance(source, bytes) else await trio.Path(source).read_bytes()
+        if not data.startswith(b"FAKE"):
+            raise InvalidRequest("file: no audio was recognised", param="file")
+        yield FakeDecoded(data[4:])
+
+    @asynccontextmanager
+    async def encode(self, fmt: str, audio: AudioFormat) -> AsyncIterator[FakeEncoder]:
+        await trio.lowlevel.checkpoint()
+        yield FakeEncoder(fmt.upper().encode() if fmt == "wav" else b"")
+
+
+def fake_services(folder: Path, **config: Any) -> Services:
+    """Services of a daemon with four entries, none installed. Needs a running event loop; nothing is started."""
+    document = {"models": MODELS, "models_root": str(folder / "models"), **config}
+    parsed = parse_config(document, folder=folder)
+    services = build_services(parsed, config_path=None, environ={"XDG_CACHE_HOME": str(folder / "cache")})
+    return replace(services, codecs=FakeCodecs())  # type: ignore[arg-type]
+
+
+def fake_app(folder: Path, script: Script | None = None, **config: Any) -> QuartTrio:
+    return create_app(fake_services(folder, **config), run_task=(script or Script()).run_task)  # type: ignore[arg-type]
