@@ -2,12 +2,9 @@
 
 import math
 import statistics
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
-
-from bench.processes import ProcessTree
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -34,14 +31,6 @@ def alternate(times: int, ours: Callable[[], A], theirs: Callable[[], B]) -> tup
             b.append(theirs())
             a.append(ours())
     return a, b
-
-
-def sampled(tree: ProcessTree, execute: Callable[[], None]) -> Sample:
-    """Executes once, timed from here; the processor time is that of `tree`."""
-    cpu_before_s = tree.cpu_s()
-    started = time.perf_counter()
-    execute()
-    return Sample(time.perf_counter() - started, tree.cpu_s() - cpu_before_s)
 
 
 median = statistics.median

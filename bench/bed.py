@@ -1,0 +1,20 @@
+"""What every bench is given."""
+
+from dataclasses import dataclass
+
+from bench.daemon_process import DaemonFolder
+from bench.material import Material
+
+RATIO_RUNS = 7
+"""Runs of each side of a ratio; the medians are compared."""
+
+ABSOLUTE_RUNS = 10
+"""Runs behind an absolute limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bed:
+    """`folder` is shared by all daemons of one run of the benches, so that the caches are warm after the first."""
+
+    material: Material
+    folder: DaemonFolder

@@ -1,0 +1,1 @@
+"""The benches: a file each, with one function from `Bed` to `Report`."""

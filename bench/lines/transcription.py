@@ -1,0 +1,130 @@
+"""Recognition over HTTP against the `moonshine_voice` library."""
+
+import statistics
+from dataclasses import dataclass
+
+from bench.bed import RATIO_RUNS, Bed
+from bench.companion import Companion
+from bench.daemon_process import Daemon
+from bench.http_client import Request, form_request
+from bench.material import word_error_rate
+from bench.peak import PeakMemory
+from bench.peers.environment import PEERS, peer_python
+from bench.processes import Memory
+from bench.report import Figure, Report
+from bench.samples import alternate, median
+
+_PASSAGE = "two_cities"
+_MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One transcription. `read_s`: the part of `wall_s` in which the library read the file."""
+
+    wall_s: float
+    cpu_s: float
+    word_error_rate: float
+    read_s: float = 0.0
+
+
+def transcription(bed: Bed) -> Report:
+    path = bed.material.recordings[_PASSAGE]
+    request = form_request("/v1/audio/transcriptions", {"model": "moonshine"}, file=path.read_bytes())
+    with bed.folder.start() as daemon, Companion(peer_python("moonshine"), "bench.peers.moonshine") as library:
+        library.call("load")
+        _over_http(daemon, request)
+        _in_library(library, str(path))
+        ours, theirs = alternate(
+            RATIO_RUNS, lambda: _over_http(daemon, request), lambda: _in_library(library, str(path))
+        )
+        # Apart from the timed runs: reading the memory takes time from them.
+        with PeakMemory(daemon.tree) as our_memory:
+            _over_http(daemon, request)
+        with PeakMemory(library.tree) as their_memory:
+            _in_library(library, str(path))
+    return Report(
+        f"transcription of two_cities.wav (44 s) over HTTP, against {PEERS['moonshine']}, same model",
+        [*_times(ours, theirs), *_memory(our_memory, their_memory), _errors(ours, theirs)],
+    )
+
+
+def _over_http(daemon: Daemon, request: Request) -> _Run:
+    cpu_before_s = daemon.tree.cpu_s()
+    reply = daemon.http.expect_ok(request)
+    cpu_s = daemon.tree.cpu_s() - cpu_before_s
+    return _Run(reply.wall_s, cpu_s, word_error_rate(_PASSAGE, reply.json()["text"]))
+
+
+def _in_library(library: Companion, path: str) -> _Run:
+    cpu_before_s = library.tree.cpu_s()
+    answer = library.call("transcribe", path=path)
+    cpu_s = library.tree.cpu_s() - cpu_before_s
+    return _Run(answer["wall_s"], cpu_s, word_error_rate(_PASSAGE, answer["text"]), answer["read_s"])
+
+
+def _times(ours: list[_Run], theirs: list[_Run]) -> list[Figure]:
+    wall_s, library_wall_s = median([run.wall_s for run in ours]), median([run.wall_s for run in theirs])
+    model_s = median([run.wall_s - run.read_s for run in theirs])
+    cpu_s, library_cpu_s = median([run.cpu_s for run in ours]), median([run.cpu_s for run in theirs])
+    return [
+        Figure(
+            name="wall",
+            value=wall_s / library_wall_s,
+            limit=0.65,
+            target=0.45,
+            samples=len(ours),
+            made_of=f"{wall_s:.2f} s / {library_wall_s:.2f} s; from the file to the text",
+            why="the daemon has to be worth more than the library in the caller's own process",
+        ),
+        Figure(
+            name="wall, the reading left out",
+            value=wall_s / model_s,
+            samples=len(ours),
+            made_of=f"{wall_s:.2f} s / {model_s:.2f} s; ours still uploads, reads and resamples",
+            why="the library reads WAV files in Python; an application may have the samples already",
+        ),
+        Figure(
+            name="processor time",
+            value=cpu_s / library_cpu_s,
+            limit=0.5,
+            target=0.35,
+            samples=len(ours),
+            made_of=f"{cpu_s:.2f} s / {library_cpu_s:.2f} s; all of the daemon's processes",
+            why="what a device can serve side by side, and what it draws from the battery",
+        ),
+    ]
+
+
+def _memory(ours: PeakMemory, theirs: PeakMemory) -> list[Figure]:
+    return [
+        _memory_ratio("memory at its peak", ours.peak, theirs.peak, why="what the device must have for one request"),
+        _memory_ratio("memory between requests", ours.after, theirs.after, why="what stays taken while it waits"),
+    ]
+
+
+def _memory_ratio(name: str, ours: Memory, theirs: Memory, *, why: str) -> Figure:
+    return Figure(
+        name=name,
+        value=ours.private / theirs.resident,
+        limit=0.75,
+        samples=1,
+        made_of=(
+            f"{ours.private / _MIB:.0f} MiB private / {theirs.resident / _MIB:.0f} MiB resident; shared pages counted "
+            f"once {ours.proportional / _MIB:.0f}, for each process {ours.resident / _MIB:.0f}"
+        ),
+        why=f"{why}; the daemon and all its workers",
+    )
+
+
+def _errors(ours: list[_Run], theirs: list[_Run]) -> Figure:
+    rates = [100 * statistics.mean(run.word_error_rate for run in runs) for runs in (ours, theirs)]
+    return Figure(
+        name="word error rate",
+        value=rates[0],
+        unit="%",
+        limit=rates[1],
+        samples=len(ours),
+        made_of=f"{rates[0]:.1f} % / {rates[1]:.1f} %, means, against the published text",
+        why="speed is not bought with errors",
+    )
