@@ -131,7 +131,8 @@ class SampleWindow:
 def levels_db(frames: Float32) -> Float32:
     """Level of each frame (n, size) as RMS in dBFS, (n,); digital silence is -120."""
     power = np.square(frames, dtype=np.float32).mean(axis=1)
-    return (10 * np.log10(np.maximum(power, 1e-12))).astype(np.float32)
+    levels: Float32 = 10 * np.log10(np.maximum(power, np.float32(1e-12)))
+    return levels
 
 
 def _check(audio: AudioFormat) -> None:
@@ -150,7 +151,7 @@ def _decoded(data: memoryview, audio: AudioFormat) -> Float32:
     match audio.encoding:
         case "f32le":
             samples = np.nan_to_num(np.frombuffer(data, "<f4"), nan=0.0, posinf=0.0, neginf=0.0)
-            samples = np.clip(samples, -1.0, 1.0, dtype=np.float32)
+            samples = np.clip(samples, np.float32(-1), np.float32(1))
         case "s16le":
             samples = np.frombuffer(data, "<i2").astype(np.float32) * np.float32(1 / 32768)
         case "mulaw":

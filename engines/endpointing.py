@@ -70,6 +70,7 @@ class VoiceDetector:
         self._start: int | None = None
         self._silence: int | None = None
         self._confirmed = False
+        self._undivided = 0
         self._levels: list[float] = []
 
     @property
@@ -92,6 +93,10 @@ class VoiceDetector:
             if self._start is not None:
                 events += self._follow(self._start, probability, level)
         return events
+
+    def keep_undivided(self, before: int) -> None:
+        """No cut before this frame, as far as the longest length allows: its text is already told."""
+        self._undivided = before
 
     def flush(self) -> list[SpeechEvent]:
         """Ends the speech in progress, if any. Later frames start anew."""
@@ -125,10 +130,10 @@ class VoiceDetector:
         return events
 
     def _cut(self, start: int) -> SpeechCut:
-        """Cuts in the later half, so that no piece is short, and before a pause that has already begun."""
+        """Cuts in the later half, so that no piece is short, or even later where that must not be divided."""
         window = np.convolve(self._levels, np.ones(_CUT_SMOOTHING_FRAMES), mode="same")
-        first = len(window) // 2
-        last = max(len(window) - _CUT_SMOOTHING_FRAMES, first + 1)
+        last = max(len(window) - _CUT_SMOOTHING_FRAMES, 1)
+        first = min(max(len(window) // 2, self._undivided - start), last - 1)
         offset = first + int(np.argmin(window[first:last]))
         self._start = start + offset
         del self._levels[:offset]

@@ -31,8 +31,9 @@ from audiocpp.engines.utterances import PAD_SAMPLES, Stretch, Tokens, Utterance,
 from audiocpp.engines.voice_activity import FRAME_MS, FRAME_SAMPLES, SAMPLE_RATE_HZ, SpeechTrack, VoiceNetwork
 
 MAX_UTTERANCE_S: Final = 12.0
-_PARTIAL_SAMPLES: Final = SAMPLE_RATE_HZ // 2
-"""New audio that is worth decoding again."""
+_GUESS_SAMPLES: Final = SAMPLE_RATE_HZ // 2
+_GUESS_SHARE: Final = 0.15
+"""New audio that is worth decoding again: half a second, more for a long utterance, whose decode costs more."""
 
 _MIN_ENDPOINT_MS: Final = 100
 _MAX_ENDPOINT_MS: Final = 10_000
@@ -45,7 +46,7 @@ class _Speaking:
     Attributes:
         start: where speech was detected; `audio_start`: where its audio begins, a little before.
         sent: its tokens that were sent; `guess`: the last hypothesis, which begins with them.
-        guessed_up_to: end of the audio of the last guess that was started.
+        guessed_up_to: end of the audio of the last guess that was started; `taken_up_to`: of the last one taken.
         shown: a partial was sent.
     """
 
@@ -54,6 +55,7 @@ class _Speaking:
     guessed_up_to: int
     sent: Tokens = ()
     guess: Tokens = ()
+    taken_up_to: int = 0
     shown: bool = False
 
 
@@ -163,7 +165,9 @@ class LiveTranscription:
     def _guess(self) -> Run:
         """Starts a decode of the utterance so far, where one is worth it and none is under way."""
         speaking, end = self._speaking, self._window.end
-        if speaking is None or self._pending or end - speaking.guessed_up_to < _PARTIAL_SAMPLES:
+        if speaking is None or self._pending:
+            return
+        if end - speaking.guessed_up_to < max(_GUESS_SAMPLES, _GUESS_SHARE * (end - speaking.audio_start)):
             return
         speaking.guessed_up_to = end
         if not is_audible(self._window.cut(speaking.audio_start, end)):
@@ -187,9 +191,11 @@ class LiveTranscription:
         if not is_plausible(self._decoder.text(guess), duration_s):
             return
         agreed = agreed_tokens(speaking.guess, guess, self._decoder.starts_word)
-        speaking.guess = guess
         if agreed > len(speaking.sent):
             yield from self._send(speaking, guess[:agreed])
+            # The earlier of the two guesses had heard all these words, so they lie before its end.
+            self._track.keep_undivided(speaking.taken_up_to)
+        speaking.guess, speaking.taken_up_to = guess, speaking.guessed_up_to
         if self._partials:
             speaking.shown = True
             yield TextPartial(self._text.preview(self._piece(speaking, guess)))

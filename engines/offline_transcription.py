@@ -6,6 +6,7 @@ while the decoder is busy. Knows no model.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 from audiocpp.engines.audio import PcmInput, SampleWindow
@@ -125,7 +126,7 @@ def _groups(rows: Sequence[_Row], max_rows: int) -> list[Sequence[_Row]]:
     ordered = sorted(rows, key=lambda row: len(row.utterance.samples))
     count = max(min(_GROUPS_AT_ONCE, len(rows)), -(-len(rows) // max_rows))
     bounds = [len(rows) * number // count for number in range(count + 1)]
-    return [ordered[start:end] for start, end in zip(bounds, bounds[1:], strict=False)]
+    return [ordered[start:end] for start, end in pairwise(bounds)]
 
 
 class PackedSpeech:
@@ -149,11 +150,11 @@ class PackedSpeech:
         if not isinstance(event, SpeechStart):
             packed = self._packer.add(Stretch(self._speech_start, at))
         next_start, self._speech_start = self._speech_start, at
-        return packed and self._cut(packed, (packed.end + next_start) // 2)
+        return self._cut(packed, (packed.end + next_start) // 2) if packed else None
 
     def finish(self) -> tuple[Stretch, Float32] | None:
         packed = self._packer.finish()
-        return packed and self._cut(packed, self._window.end)
+        return self._cut(packed, self._window.end) if packed else None
 
     def forget(self, before: int) -> None:
         """Drops audio that no pack will need. `before`: no later event lies before this sample."""

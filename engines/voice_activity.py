@@ -100,6 +100,10 @@ class SpeechTrack:
         """No later event lies before this sample."""
         return self._detector.earliest * FRAME_SAMPLES
 
+    def keep_undivided(self, before_sample: int) -> None:
+        """No cut before this sample. See `VoiceDetector.keep_undivided`."""
+        self._detector.keep_undivided(-(-before_sample // FRAME_SAMPLES))
+
     def hear(self, samples: Float32) -> Generator[Work, Any, list[SpeechEvent]]:
         """Events found up to the last whole frame."""
         self._waiting.append(samples)

@@ -110,7 +110,7 @@ class MoonshineDecoding:
         first = not cache.own
         kept = self._own_cache + self._cross_cache if first else self._own_cache
         past = self._empty_cache(len(inputs)) if first else cache.own | cache.cross
-        feeds = {
+        feeds: dict[str, Array] = {
             "input_ids": inputs,
             "encoder_hidden_states": cache.hidden,
             "encoder_attention_mask": cache.mask,
