@@ -32,6 +32,7 @@ check: $(READY)
 fix: $(READY)
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
+	$(BIN)/python docs/tables.py
 
 bench: $(READY)
 	$(BIN)/python -m bench

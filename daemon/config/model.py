@@ -146,8 +146,8 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     admin_socket: Annotated[
         Path | None,
         Meta(
-            description="Unix socket of `audiocppctl`; absent: the descriptor `admin` of systemd, "
-            "`$XDG_RUNTIME_DIR/audiocpp/admin.sock`, `/run/audiocpp/admin.sock`."
+            description="Unix socket of `audiocppctl`; absent: `admin.sock` in the unit's runtime folder, in "
+            "`$XDG_RUNTIME_DIR/audiocpp`, or in `/run/audiocpp`."
         ),
     ] = None
     models_root: Annotated[
