@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 
 import trio
 
+from audiocpp.daemon.busy import is_overdue
 from audiocpp.daemon.errors import ServerBusy
 
 LONGEST_QUEUE = 256
@@ -87,11 +88,9 @@ class SlotQueue:
                 f"model {self.name!r} is busy: {self.queued} requests are waiting, the longest queue allowed",
                 retry_after_s=_RETRY_AFTER_S,
             )
-        if timeout_ms <= 0:
-            return
         now = trio.current_time()
         youngest_s = min((now - started for started in self._held.values()), default=0.0)
-        if self.active >= self.slots and youngest_s * 1e3 > timeout_ms:
+        if self.active >= self.slots and is_overdue(youngest_s * 1e3, timeout_ms):
             raise ServerBusy(
                 f"model {self.name!r} is busy: all {self.slots} slots have been taken for more than {timeout_ms} ms",
                 retry_after_s=_RETRY_AFTER_S,

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import inspect
 
 from audiocpp.daemon.config import LiveIngest, ModelConfig, ServerConfig, VoicePreset
-from audiocpp.daemon.config.model import MAX_MS
+from audiocpp.daemon.config.model import INERT, MAX_MS
 from audiocpp.engines.catalog import Catalog
 from audiocpp.engines.spec import ModelSpec, OptionSpec, PackageSpec
 
@@ -33,7 +33,7 @@ def keys(struct: type[msgspec.Struct]) -> str:
     """One row for each key of a configuration struct."""
     info = inspect.type_info(struct)
     assert isinstance(info, inspect.StructType)
-    return table(("Key", "Type", "Default", "Meaning"), (_key_row(field) for field in info.fields))
+    return table(("Key", "Type", "Default", "Meaning"), (_key_row(field, struct) for field in info.fields))
 
 
 def packages() -> str:
@@ -99,11 +99,13 @@ def _option_cells(row: OptionSpec) -> tuple[str, ...]:
     return values or f"{row.type}{bounds}", default, row.description
 
 
-def _key_row(field: inspect.Field) -> tuple[str, ...]:
+def _key_row(field: inspect.Field, struct: type[msgspec.Struct]) -> tuple[str, ...]:
     description = ""
     kind = field.type
     if isinstance(kind, inspect.Metadata):
         description, kind = (kind.extra_json_schema or {}).get("description", ""), kind.type
+    if field.name in INERT.get(struct, ()):
+        description += " *No effect in this version.*"
     return f"`{field.name}`", _type(kind), _default(field), description
 
 

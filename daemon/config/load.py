@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from audiocpp.daemon.config.document import read_document
-from audiocpp.daemon.config.model import WORDS, LiveIngest, ModelConfig, ServerConfig, VoicePreset
+from audiocpp.daemon.config.model import INERT, WORDS, LiveIngest, ModelConfig, ServerConfig, VoicePreset
 from audiocpp.daemon.config.validate import validate
 from audiocpp.daemon.errors import ConfigError
 from audiocpp.daemon.option_text import option_text
@@ -41,6 +41,7 @@ def load_config(path: Path | None, overrides: Mapping[str, object], *, strict: b
     _apply(document, overrides)
     config = parse_config(document, folder=folder)
     validate(config, allow_no_models=path is None or config.ui_management)
+    _report_inert_keys(config)
     return config
 
 
@@ -71,6 +72,15 @@ def report_unknown_keys(document: Json, *, strict: bool) -> None:
         if strict:
             raise ConfigError(message)
         log.warning(message)
+
+
+def _report_inert_keys(config: ServerConfig) -> None:
+    structs: list[tuple[str, msgspec.Struct]] = [("", config)]
+    structs += [(f"models[{index}]", model) for index, model in enumerate(config.models)]
+    for at, struct in structs:
+        for field in msgspec.structs.fields(struct):
+            if field.name in INERT[type(struct)] and getattr(struct, field.name) not in (field.default, {}):
+                log.warning("%s: has no effect in this version", _join(at, field.name))
 
 
 def _unknown_keys(document: Json) -> Iterator[tuple[str, str, tuple[str, ...]]]:

@@ -130,12 +130,8 @@ class ModelConfig(msgspec.Struct, frozen=True, kw_only=True):
     model_spec_override: Annotated[
         Path | None, Meta(description="A model contract, or a folder of them, that replaces the built-in one.")
     ] = None
-    config: Annotated[
-        str | None, Meta(description="Accepted for compatibility; no effect: packages name their files.")
-    ] = None
-    weight: Annotated[
-        str | None, Meta(description="Accepted for compatibility; no effect: packages name their files.")
-    ] = None
+    config: Annotated[str | None, Meta(description="Of the reference: packages name their files.")] = None
+    weight: Annotated[str | None, Meta(description="Of the reference: packages name their files.")] = None
 
 
 class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -220,5 +216,22 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     frontend_listener: Annotated[str, Meta(description="Further listener.")] = ""
     frontend_options: Annotated[Options, Meta(description="Options of `frontend_listener`.")] = {}
     resample_kernel_cache_mb: Annotated[
-        Count, Meta(description="Accepted for compatibility; no effect: the resampler keeps no kernels.")
+        Count, Meta(description="Of the reference: the resampler here keeps no kernels.")
     ] = 32
+
+
+INERT: dict[type[msgspec.Struct], frozenset[str]] = {
+    ServerConfig: frozenset(
+        {
+            "fallback",
+            "frontend_listener",
+            "frontend_options",
+            "log_request_body",
+            "resample_kernel_cache_mb",
+            "resume_ms",
+            "ui_management",
+        }
+    ),
+    ModelConfig: frozenset({"config", "fallback", "memory_limit_mb", "resume_ms", "weight"}),
+}
+"""Keys that are read and checked but change nothing in this version. Setting one is logged."""

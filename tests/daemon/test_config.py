@@ -180,3 +180,13 @@ def test_effective_configuration_can_be_loaded_again(load: Load, tmp_path: Path)
     again = tmp_path / "again.json"
     again.write_text(json.dumps(effective(config)))
     assert load_config(again, {}, strict=True) == config
+
+
+def test_key_that_changes_nothing_yet_is_logged_when_it_is_set(load: Load, caplog: pytest.LogCaptureFixture) -> None:
+    load(resample_kernel_cache_mb=32, models=[{**ENTRY, "weight": None}])
+    assert caplog.messages == []
+    load(resample_kernel_cache_mb=0, models=[{**ENTRY, "weight": "x"}])
+    assert caplog.messages == [
+        "resample_kernel_cache_mb: has no effect in this version",
+        "models[0].weight: has no effect in this version",
+    ]
