@@ -306,20 +306,6 @@ async def test_a_stream_that_fails_ends_with_an_error_event(tmp_path: Path) -> N
     assert (last["type"], last["error"]["message"]) == ("error", "the graph failed")
 
 
-async def test_a_client_that_leaves_cancels_the_run(tmp_path: Path) -> None:
-    script = Script(hangs=True)
-    (tmp_path / "a.wav").write_bytes(b"FAKE" + PCM)
-    client = fake_app(tmp_path, script).test_client()
-    with trio.fail_after(5):
-        async with client.request(URL, method="POST") as connection:
-            await connection.send(json.dumps({"audio": str(tmp_path / "a.wav")}).encode())
-            await connection.send_complete()
-            while not script.runs:
-                await trio.lowlevel.checkpoint()
-            await connection.disconnect()
-    assert script.run.cancelled
-
-
 async def test_text_is_plain(tmp_path: Path) -> None:
     response = await send_form(tmp_path, spoken(), response_format="text")
     assert response.content_type == "text/plain; charset=utf-8"

@@ -77,6 +77,15 @@ async def served(
     async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
         await handlers.get(scope["path"], not_found)(scope, receive, send)
 
+    async with serving(app, listener, read_peer=read_peer, **limits) as running:
+        yield running
+
+
+@asynccontextmanager
+async def serving(
+    app: Any, listener: Listener | None = None, *, read_peer: Any = None, **limits: Any
+) -> AsyncIterator[Served]:
+    """Serves an ASGI app for the length of the block, with limits for the impatient."""
     at = listener or open_tcp_listener("127.0.0.1", 0)
     running = Served(0 if at.unix else at.port, stop=trio.Event(), stopped=trio.Event())
 

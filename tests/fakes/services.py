@@ -30,12 +30,16 @@ SAMPLE_RATE_HZ = 8000
 
 
 class FakeRun:
-    """Takes input until `finish`, then answers with the scripted events. `Finalized` follows each `finalize`."""
+    """Takes input until `finish`, then answers with the scripted events. `Finalized` follows each `finalize`.
+
+    `left` is set when the route has left the run, `completed` says whether without an error or a cancellation.
+    """
 
     def __init__(self, script: "Script", request: TaskRequest) -> None:
         self.request = request
         self.pushed = bytearray()
-        self.cancelled = False
+        self.completed = False
+        self.left = trio.Event()
         self._script = script
         self._inputs, self._heard = trio.open_memory_channel[str | None](1000)
 
@@ -75,6 +79,7 @@ class Script:
     hangs: bool = False
     runs: list[FakeRun] = field(default_factory=list)
     busy_timeouts_ms: list[int | None] = field(default_factory=list)
+    opened: trio.Event = field(default_factory=trio.Event)
 
     @asynccontextmanager
     async def run_task(
@@ -86,11 +91,12 @@ class Script:
             raise self.refuses
         run = FakeRun(self, request)
         self.runs.append(run)
+        self.opened.set()
         try:
             yield run
-        except trio.Cancelled:
-            run.cancelled = True
-            raise
+            run.completed = True
+        finally:
+            run.left.set()
 
     @property
     def run(self) -> FakeRun:

@@ -1,0 +1,236 @@
+"""POST /v1/audio/speech and /v1/tasks/run: what reaches the model, what is refused, and the replies' shapes."""
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from tests.fakes.services import Script, fake_app
+
+from audiocpp.daemon.errors import ServerBusy
+from audiocpp.engines.tasks import AudioChunk, Segment
+
+PCM = bytes(range(8))
+
+
+def speaking() -> Script:
+    chunks = [AudioChunk(pcm=PCM, sample_rate=22050), AudioChunk(pcm=PCM[::-1], sample_rate=22050)]
+    return Script(events=chunks)
+
+
+async def post(folder: Path, script: Script, path: str, body: Any, **config: Any) -> Any:
+    client = fake_app(folder, script, **config).test_client()
+    with trio.fail_after(5):
+        return await client.post(path, data=json.dumps(body).encode())
+
+
+async def speak(folder: Path, script: Script, config: Any = None, **body: Any) -> Any:
+    return await post(folder, script, "/v1/audio/speech", {"input": "hello", **body}, **(config or {}))
+
+
+async def refused(response: Any, status: int = 400) -> tuple[str, str]:
+    error = (await response.get_json())["error"]
+    assert response.status_code == status, error
+    return error["param"], error["message"]
+
+
+async def test_speech_is_a_wav_file_with_timing_in_plain_decimals(tmp_path: Path) -> None:
+    script = speaking()
+    response = await speak(tmp_path, script, model="piper")
+    assert (response.status_code, response.content_type) == (200, "audio/wav")
+    assert await response.get_data() == b"WAV" + PCM + PCM[::-1]
+    assert response.headers["X-AudioCPP-Wall-Ms"] == "250.000000"
+    assert response.headers["X-AudioCPP-Audio-Duration-Ms"] == "500.000000"
+    assert response.headers["X-AudioCPP-RTF"] == "0.500000"
+    request = script.run.request
+    assert (request.task, request.mode, request.text) == ("tts", "offline", "hello")
+
+
+@pytest.mark.parametrize("name", ["json", "b64_json"])
+async def test_speech_comes_as_json_when_asked_for(tmp_path: Path, name: str) -> None:
+    body = await (await speak(tmp_path, speaking(), response_format=name)).get_json()
+    assert base64.b64decode(body["audio"]).startswith(b"WAV")
+    assert body["format"] == "wav"
+    assert body["timing"] == {"wall_ms": 250.0, "audio_duration_ms": 500.0, "rtf": 0.5}
+
+
+async def test_speech_comes_as_bare_pcm_when_asked_for(tmp_path: Path) -> None:
+    response = await speak(tmp_path, speaking(), response_format="pcm")
+    assert await response.get_data() == PCM + PCM[::-1]
+
+
+@pytest.mark.parametrize("body", [{"stream": True}, {"stream": "1"}, {"stream_format": "sse"}, {"stream_format": None}])
+async def test_a_stream_of_events_carries_pcm(tmp_path: Path, body: dict[str, Any]) -> None:
+    script = speaking()
+    response = await speak(tmp_path, script, **body)
+    lines = (await response.get_data(as_text=True)).split("\n\n")
+    events = [json.loads(line.removeprefix("data: ")) for line in lines[:-2]]
+    assert [event["type"] for event in events] == ["speech.audio.delta", "speech.audio.delta", "speech.audio.done"]
+    assert b"".join(base64.b64decode(event["audio"]) for event in events[:-1]) == PCM + PCM[::-1]
+    assert events[-1]["timing"]["ttft_ms"] >= 0
+    assert lines[-2:] == ["data: [DONE]", ""]
+    assert response.headers["X-Accel-Buffering"] == "no"
+    assert script.run.request.mode == "streaming"
+
+
+async def test_a_raw_stream_is_pcm_only(tmp_path: Path) -> None:
+    response = await speak(tmp_path, speaking(), stream_format="audio", response_format="pcm")
+    assert response.content_type == "application/octet-stream"
+    assert await response.get_data() == PCM + PCM[::-1]
+
+
+@pytest.mark.parametrize("body", [{}, {"stream": True}, {"stream_format": "audio"}])
+async def test_a_busy_model_is_503_before_any_header(tmp_path: Path, body: dict[str, Any]) -> None:
+    await refused(await speak(tmp_path, Script(refuses=ServerBusy("busy")), **body), 503)
+
+
+async def test_a_model_that_says_nothing_is_an_error(tmp_path: Path) -> None:
+    assert (await refused(await speak(tmp_path, Script()), 500))[1] == "the model generated no audio"
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        ({"input": ""}, "input"),
+        ({"input": "  \n"}, "input"),
+        ({"input": None}, "input"),
+        ({"input": 5}, "input"),
+        ({"model": "moonshine"}, "model"),
+        ({"response_format": "midi"}, "response_format"),
+        ({"stream": True, "response_format": "wav"}, "response_format"),
+        ({"stream_format": "chunks"}, "stream_format"),
+        ({"stream": "maybe"}, "stream"),
+        ({"voice": "alloy"}, "voice"),
+        ({"voice": "../../etc/passwd"}, "voice"),
+        ({"voice": "/etc/passwd"}, "voice"),
+        ({"voice": 5}, "voice"),
+        ({"voice_ref": "/etc/passwd"}, "voice_ref"),
+        ({"instructions": "a", "instruct": "b"}, "instructions"),
+        ({"instructions": "whisper"}, "instruction"),
+        ({"speed": 0}, "speed"),
+        ({"speed": 100}, "speed"),
+        ({"speed": "fast"}, "speed"),
+        ({"options": {"pitch": 2}}, "options.pitch"),
+        ({"options": {"noise_scale": "loud"}}, "options.noise_scale"),
+        ({"temperature": 0.5}, "temperature"),
+        ({"busy_timeout_ms": -1}, "busy_timeout_ms"),
+        ({"busy_timeout_ms": 1.5}, "busy_timeout_ms"),
+        ({"language": "tlh"}, "language"),
+    ],
+)
+async def test_a_bad_field_is_named_without_running_anything(tmp_path: Path, body: dict[str, Any], param: str) -> None:
+    script = speaking()
+    assert (await refused(await speak(tmp_path, script, **body)))[0] == param
+    assert script.runs == []
+
+
+async def test_a_path_as_voice_is_answered_alike_whether_or_not_it_exists(tmp_path: Path) -> None:
+    messages = {
+        (await refused(await speak(tmp_path, speaking(), voice=voice)))[1].replace(repr(voice), "VOICE")
+        for voice in ("/etc/passwd", "/etc/missing", "a/../../x")
+    }
+    assert len(messages) == 1
+
+
+async def test_an_unknown_option_lists_those_accepted(tmp_path: Path) -> None:
+    assert "noise_scale" in (await refused(await speak(tmp_path, speaking(), options={"pitch": 2})))[1]
+
+
+@pytest.mark.parametrize("field", ["speed", "speaking_rate"])
+async def test_speed_becomes_the_option_that_the_model_declares(tmp_path: Path, field: str) -> None:
+    script = speaking()
+    await speak(tmp_path, script, **{field: 1.5, "options": {"noise_scale": "0.5", "speed": 3}})
+    assert script.run.request.options == {"speed": 1.5, "noise_scale": 0.5}
+
+
+async def test_nulls_count_as_absent(tmp_path: Path) -> None:
+    script = speaking()
+    fields = ("model", "voice", "language", "speed", "seed", "options", "stream", "response_format", "instructions")
+    assert (await speak(tmp_path, script, **dict.fromkeys(fields))).status_code == 200
+    assert script.run.request.options == {}
+
+
+async def test_options_of_the_configuration_yield_to_those_of_the_request(tmp_path: Path) -> None:
+    model = {"id": "p", "family": "piper_tts", "default_request_options": {"noise_scale": 0.1, "noise_w": 0.2}}
+    script = speaking()
+    await speak(tmp_path, script, {"models": [model]}, options={"noise_w": 0.9})
+    assert script.run.request.options == {"noise_scale": 0.1, "noise_w": 0.9}
+
+
+async def test_a_preset_gives_its_voice_and_options(tmp_path: Path) -> None:
+    preset = {"voice_id": "joe", "options": {"speed": 2, "noise_w": 1}}
+    model = {"id": "p", "family": "piper_tts", "voice_presets": {"fast": preset}, "default_voice_preset": "fast"}
+    for body in ({"voice": "fast"}, {"voice": ""}):
+        script = speaking()
+        await speak(tmp_path, script, {"models": [model]}, **body, options={"noise_w": 0.5})
+        assert script.run.request.voice == "joe"
+        assert script.run.request.options == {"speed": 2.0, "noise_w": 0.5}
+
+
+RECORDING = base64.b64encode(b"FAKE" + bytes(16)).decode()
+HEARD = Script(events=[Segment(index=0, start=0.5, end=1.0, confidence=0.75)])
+
+
+async def run_task(folder: Path, script: Script, **body: Any) -> Any:
+    return await post(folder, script, "/v1/tasks/run", body)
+
+
+@pytest.mark.parametrize("nested", [True, False])
+async def test_voice_activity_counts_samples_of_the_recording(tmp_path: Path, nested: bool) -> None:
+    request = {"audio_base64": RECORDING, "options": {"threshold": 0.6}}
+    body = {"request": request} if nested else request
+    script = Script(events=HEARD.events)
+    answer = await (await run_task(tmp_path, script, model="vad", **body)).get_json()
+    assert answer == {
+        "segments": [{"start_sample": 4000, "end_sample": 8000, "confidence": 0.75}],
+        "timing": {"wall_ms": 250.0},
+    }
+    assert script.run.request.options == {"threshold": 0.6}
+
+
+async def test_silence_has_no_segments(tmp_path: Path) -> None:
+    answer = await (await run_task(tmp_path, Script(), model="vad", audio_base64=RECORDING)).get_json()
+    assert set(answer) == {"timing"}
+
+
+@pytest.mark.parametrize(
+    "text", [f"data:audio/wav;base64,{RECORDING}", RECORDING.rstrip("="), f" {RECORDING[:8]}\n{RECORDING[8:]}"]
+)
+async def test_base64_may_have_a_prefix_spaces_or_no_padding(tmp_path: Path, text: str) -> None:
+    script = Script()
+    assert (await run_task(tmp_path, script, model="vad", audio_base64=text)).status_code == 200
+    assert len(script.runs) == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        ({}, "audio"),
+        ({"audio": None}, "audio"),
+        ({"audio": "/nonexistent"}, "audio"),
+        ({"audio": "a", "audio_base64": RECORDING}, "audio_base64"),
+        ({"audio_base64": ""}, "audio_base64"),
+        ({"audio_base64": "!!!!"}, "audio_base64"),
+        ({"audio_base64": "QQ==="}, "audio_base64"),
+        ({"audio_base64": "QUJDR"}, "audio_base64"),
+        ({"audio_base64": 5}, "audio_base64"),
+        ({"audio_base64": base64.b64encode(b"text").decode()}, "file"),
+        ({"request": {"audio_base64": 5}}, "request.audio_base64"),
+        ({"request": []}, "request"),
+    ],
+)
+async def test_a_bad_task_is_refused(tmp_path: Path, body: dict[str, Any], param: str) -> None:
+    assert (await refused(await run_task(tmp_path, Script(), model="vad", **body)))[0] == param
+
+
+async def test_a_task_needs_a_known_model(tmp_path: Path) -> None:
+    assert (await refused(await run_task(tmp_path, Script())))[0] == "model"
+    assert (await refused(await run_task(tmp_path, Script(), model="nope"), 404))[0] == "model"
+
+
+async def test_a_speech_task_answers_with_a_file_in_base64(tmp_path: Path) -> None:
+    answer = await (await run_task(tmp_path, speaking(), model="piper", request={"text": "hello"})).get_json()
+    assert base64.b64decode(answer["audio"]).startswith(b"WAV")
+    assert (answer["sample_rate"], answer["channels"]) == (22050, 1)
