@@ -1,7 +1,8 @@
 """The configuration: `server.json` and flags become one frozen `ServerConfig`.
 
 `model` says which keys exist, `document` reads JSON, `load` turns a document into the structs, `validate` holds the
-rules that concern several keys. Nothing here knows of model families: what a family accepts is checked by `registry`.
+rules that concern several keys, `notices` tells of keys that nothing reads. Nothing here knows of model families: what
+a family accepts is checked by `entries`.
 """
 
 from audiocpp.daemon.config.load import effective, load_config

@@ -1,22 +1,19 @@
 """From a document and flags to a `ServerConfig`. Every message begins with the path of the field at fault."""
 
-import difflib
 import functools
-import logging
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import msgspec
 
 from audiocpp.daemon.config.document import read_document
-from audiocpp.daemon.config.model import INERT, WORDS, LiveIngest, ModelConfig, ServerConfig, VoicePreset
+from audiocpp.daemon.config.model import WORDS, ModelConfig, ServerConfig, VoicePreset
+from audiocpp.daemon.config.notices import join, report_inert_keys, report_unknown_keys
 from audiocpp.daemon.config.validate import validate
 from audiocpp.daemon.errors import ConfigError
 from audiocpp.daemon.option_text import option_text
-
-log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Json = dict[str, Any]
@@ -41,7 +38,7 @@ def load_config(path: Path | None, overrides: Mapping[str, object], *, strict: b
     _apply(document, overrides)
     config = parse_config(document, folder=folder)
     validate(config, allow_no_models=path is None or config.ui_management)
-    _report_inert_keys(config)
+    report_inert_keys(config)
     return config
 
 
@@ -62,47 +59,6 @@ def effective(config: ServerConfig) -> Json:
     if not isinstance(config.api_keys, tuple):
         return cast("Json", shown)
     return {**shown, "api_keys": ["(hidden)"] * len(config.api_keys)}
-
-
-def report_unknown_keys(document: Json, *, strict: bool) -> None:
-    """Warns of each key that nothing reads, or raises `ConfigError` for the first when `strict`."""
-    for where, key, known in _unknown_keys(document):
-        nearest = difflib.get_close_matches(key, known, n=1)
-        message = f"{_join(where, key)}: unknown key" + (f"; did you mean {nearest[0]}?" if nearest else "")
-        if strict:
-            raise ConfigError(message)
-        log.warning(message)
-
-
-def _report_inert_keys(config: ServerConfig) -> None:
-    structs: list[tuple[str, msgspec.Struct]] = [("", config)]
-    structs += [(f"models[{index}]", model) for index, model in enumerate(config.models)]
-    for at, struct in structs:
-        for field in msgspec.structs.fields(struct):
-            if field.name in INERT[type(struct)] and getattr(struct, field.name) not in (field.default, {}):
-                log.warning("%s: has no effect in this version", _join(at, field.name))
-
-
-def _unknown_keys(document: Json) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    yield from _strangers(document, ServerConfig, "")
-    yield from _strangers(document.get("live_ingest"), LiveIngest, "live_ingest")
-    models = document.get("models")
-    for index, entry in enumerate(models if isinstance(models, list) else ()):
-        if not isinstance(entry, dict):
-            continue
-        at = f"models[{index}]"
-        yield from _strangers(entry, ModelConfig, at)
-        yield from _strangers(entry.get("live_ingest"), LiveIngest, f"{at}.live_ingest")
-        yield from _strangers(entry.get("default_voice_preset"), VoicePreset, f"{at}.default_voice_preset")
-        presets = entry.get("voice_presets")
-        for name, preset in presets.items() if isinstance(presets, dict) else ():
-            yield from _strangers(preset, VoicePreset, f"{at}.voice_presets.{name}")
-
-
-def _strangers(value: object, struct: type[msgspec.Struct], where: str) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    if isinstance(value, dict):
-        known = struct.__struct_fields__
-        yield from ((where, key, known) for key in value if key not in known)
 
 
 def _apply(document: Json, overrides: Mapping[str, object]) -> None:
@@ -163,7 +119,7 @@ def _with_option_texts(values: Json, keys: tuple[str, ...], *, at: str) -> Json:
     result = dict(values)
     for key in keys:
         if isinstance(options := values.get(key), dict):
-            result[key] = {name: _option(value, at=_join(at, f"{key}.{name}")) for name, value in options.items()}
+            result[key] = {name: _option(value, at=join(at, f"{key}.{name}")) for name, value in options.items()}
     return result
 
 
@@ -199,22 +155,17 @@ def _located(message: str, value: object, *, at: str) -> str:
     what, _, where = message.partition(" - at `$")
     where = where.rstrip("`")
     if missing := re.search(r"missing required field `(\w+)`", what):
-        return f"{_join(at, f'{where}.{missing[1]}')}: required, but missing"
+        return f"{join(at, f'{where}.{missing[1]}')}: required, but missing"
     if what.startswith("Invalid enum value"):
         what = f"Expected one of {', '.join(map(repr, WORDS[where.rpartition('.')[2]]))}"
     expected = re.sub(r"\b(int|float|str|bool)\b", lambda match: _JSON_NAMES[match[0]], what.partition(", got ")[0])
-    return f"{_join(at, where)}: {expected.replace('`', '').lower()}, got {_shown(_at(value, where))}"
+    return f"{join(at, where)}: {expected.replace('`', '').lower()}, got {_shown(_at(value, where))}"
 
 
 def _at(value: object, where: str) -> object:
     """The value that a path such as `.live_ingest.idle_timeout_ms` or `.aliases[0]` leads to."""
     steps = re.findall(r"\.(\w+)|\[(\d+)\]", where)
     return functools.reduce(lambda inner, step: inner[step[0] or int(step[1])], steps, cast("Any", value))
-
-
-def _join(at: str, where: str) -> str:
-    where = where.lstrip(".")
-    return f"{at}.{where}" if at and where else at or where
 
 
 def _shown(value: object) -> str:
