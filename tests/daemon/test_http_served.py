@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 import trio
-from tests.fakes.asgi import UPGRADE, Served, read_all, read_until, serving
+from tests.fakes.asgi import UPGRADE, Served, read_all, read_until, serving, websocket
 from tests.fakes.services import Script, fake_app
-from trio_websocket import open_websocket
 
 from audiocpp.daemon.errors import ModelFailed, RunFailed
 from audiocpp.daemon.http.connection import BODY_BUFFER_BYTES, RequestBody
@@ -187,6 +186,6 @@ async def test_a_key_may_come_in_three_ways(tmp_path: Path, query: str, settings
     with trio.fail_after(5):
         async with (
             serving(fake_app(tmp_path, api_keys=["secret"])) as server,
-            open_websocket("127.0.0.1", server.port, path, use_ssl=False, **settings) as client,
+            websocket(server, path, **settings) as client,
         ):
             assert json.loads(await client.get_message())["type"] == "session.created"

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 import trio
-from tests.fakes.asgi import UPGRADE, hello, read_all, read_until, served, swallow
-from trio_websocket import open_websocket
+from tests.fakes.asgi import UPGRADE, hello, read_all, read_until, served, swallow, websocket
 
 
 async def test_pings_go_out_while_the_handler_is_busy() -> None:
@@ -33,7 +32,7 @@ async def test_a_client_that_answers_pings_is_kept() -> None:
     with trio.fail_after(3):
         async with (
             served({"/ws": swallow}) as server,
-            open_websocket("127.0.0.1", server.port, "/ws", use_ssl=False) as client,
+            websocket(server, "/ws") as client,
         ):
             await trio.sleep(0.5)  # five ping intervals of real time
             await client.ping()

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import trio
+from trio_websocket import WebSocketConnection, wrap_client_stream
 
 from audiocpp.daemon.serving import Listener, ServingLimits, open_tcp_listener, serve
 
@@ -97,6 +98,14 @@ async def serving(
     async with trio.open_nursery() as nursery:
         await nursery.start(run)
         yield running
+        nursery.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def websocket(server: Served, path: str, **settings: Any) -> AsyncIterator[WebSocketConnection]:
+    """A WebSocket client over a stream of its own: `trio_websocket` leaves the socket open that the server closes."""
+    async with trio.open_nursery() as nursery, await server.connect() as stream:
+        yield await wrap_client_stream(nursery, stream, "localhost", path, **settings)
         nursery.cancel_scope.cancel()
 
 

@@ -46,6 +46,8 @@ class FakeRun:
     async def push(self, data: bytes) -> None:
         await trio.lowlevel.checkpoint()
         self.pushed += data
+        if self._script.deaf:
+            await trio.sleep_forever()
 
     async def finalize(self, token: str) -> None:
         await self._inputs.send(token)
@@ -71,12 +73,14 @@ class FakeRun:
 
 @dataclass
 class Script:
-    """What runs do: `refuses` stands in the way of one, `fails` ends it after its events. `runs` are those opened."""
+    """What runs do: `refuses` stands in the way of one, `fails` ends it after its events, `hangs` never lets it end,
+    `deaf` never takes a second input. `runs` are those opened."""
 
     events: Sequence[TaskEvent] = ()
     refuses: DaemonError | None = None
     fails: DaemonError | None = None
     hangs: bool = False
+    deaf: bool = False
     runs: list[FakeRun] = field(default_factory=list)
     busy_timeouts_ms: list[int | None] = field(default_factory=list)
     opened: trio.Event = field(default_factory=trio.Event)
