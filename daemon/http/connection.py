@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, cast
 
 import trio
@@ -23,6 +24,13 @@ access_log = logging.getLogger("audiocpp.daemon.http.access")
 
 BODY_BUFFER_BYTES = 1 << 20
 REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+SETTLE_S = 0.02
+"""How long a refusal waits for the rest of its request's body: usually a packet that is on the way. The connection can
+only serve another request when there is none left."""
+
+SETTLED_BYTES = 64 << 10
+"""Longer bodies are not waited for."""
+
 CLIENT_LEFT = 499
 """The status that the access line shows when the client left before any reply; nginx uses it so."""
 
@@ -38,10 +46,23 @@ class RequestBody(TrioBody):
         super().__init__(*args, **kwargs)
         self._taken = trio.Event()
 
+    @property
+    def complete(self) -> bool:
+        """Whether its end has been received."""
+        return self._complete.is_set()
+
     async def put(self, data: bytes) -> None:
         self.append(data)
         while len(self._data) >= BODY_BUFFER_BYTES:
             await self._taken.wait()
+
+    async def settle(self) -> bool:
+        """Whether all of it has come, after a moment for the rest of a small one, which is dropped."""
+        with trio.move_on_after(SETTLE_S):
+            async for _ in self:
+                continue
+            return True
+        return False
 
     async def __anext__(self) -> bytes:
         data = await super().__anext__()
@@ -74,7 +95,8 @@ class HttpConnection(TrioASGIHTTPConnection):
                 with ExitStack() as served.resources:
                     async with trio.open_nursery() as served.tasks:
                         served.tasks.start_soon(self.handle_messages, served.tasks, served, receive)
-                        served.tasks.start_soon(self.handle_request, served.tasks, served, exchange.watched(send))
+                        sender = exchange.watched(partial(_send_settled, served, send))
+                        served.tasks.start_soon(self.handle_request, served.tasks, served, sender)
             except* ReplyBroken:
                 pass
             finally:
@@ -89,6 +111,28 @@ class HttpConnection(TrioASGIHTTPConnection):
             if not message.get("more_body", False):
                 body.set_complete()
         nursery.cancel_scope.cancel()
+
+
+async def _send_settled(served: ServedRequest, send: ASGISendCallable, event: ASGISendEvent) -> None:
+    """Sends; a reply that begins before its request has ended says that the connection ends with it.
+
+    Otherwise a client would put its next request on a connection that is about to be closed.
+    """
+    if event["type"] == "http.response.start" and _has_body(served) and not await _is_settled(served, event["status"]):
+        event["headers"] = [*event["headers"], (b"connection", b"close")]
+    await send(event)
+
+
+def _has_body(served: ServedRequest) -> bool:
+    return "Transfer-Encoding" in served.headers or served.headers.get("Content-Length", "0") != "0"
+
+
+async def _is_settled(served: ServedRequest, status: int) -> bool:
+    body = cast("RequestBody", served.body)
+    if body.complete:
+        return True
+    short = served.content_length is not None and served.content_length <= SETTLED_BYTES
+    return status >= 400 and short and await body.settle()
 
 
 class WebSocketConnection(TrioASGIWebsocketConnection):

@@ -6,6 +6,7 @@ import msgspec
 from quart import Blueprint, Response, request
 
 from audiocpp.daemon.http.backend import backend
+from audiocpp.daemon.http.body import whole_body
 from audiocpp.daemon.http.json_body import read_json
 from audiocpp.daemon.http.reply import json_reply
 from audiocpp.daemon.registry import ModelEntry
@@ -47,6 +48,7 @@ async def unload_models() -> Response:
 
 @models.post("/v1/tasks/unload_all_models")
 async def unload_all_models() -> Response:
+    await whole_body()  # ignored, but a reply before its end would close the connection
     services = backend().services
     resident = [status.id for status in services.residency.snapshot() if status.state in RESIDENT]
     await services.residency.unload(resident)

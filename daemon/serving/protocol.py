@@ -5,6 +5,7 @@
 - WebSocket pings have a pong deadline, broken frames a close code, and data before the handshake's end is refused.
 """
 
+import http.client
 import json
 import logging
 from typing import cast
@@ -16,7 +17,7 @@ from hypercorn.protocol.events import Body, Data, EndBody, Event, Request, Respo
 from hypercorn.protocol.h11 import STREAM_ID, H11Protocol, H11WSConnection
 from hypercorn.protocol.http_stream import HTTPStream
 from hypercorn.protocol.ws_stream import FrameTooLargeError, WSStream
-from hypercorn.typing import WebsocketAcceptEvent
+from hypercorn.typing import H11SendableEvent, WebsocketAcceptEvent
 from wsproto.connection import ConnectionState
 from wsproto.events import BytesMessage, CloseConnection, Ping, Pong, TextMessage
 from wsproto.frame_protocol import CloseReason
@@ -90,6 +91,13 @@ class Protocol(H11Protocol):
             )
         )
         self.keep_alive_requests += 1
+
+    async def _send_h11_event(self, event: H11SendableEvent) -> None:
+        """As hypercorn's, with the reason phrase that it leaves out."""
+        if isinstance(event, h11.Response) and not event.reason:
+            phrase = http.client.responses.get(event.status_code, "").encode()
+            event = h11.Response(status_code=event.status_code, headers=list(event.headers), reason=phrase)
+        await super()._send_h11_event(event)
 
     async def _send_error_response(self, status_code: int) -> None:
         body = error_body(_STATUS_TEXTS.get(status_code, "the request cannot be read"))

@@ -78,6 +78,30 @@ async def test_three_gigabytes_are_refused_at_once(tmp_path: Path) -> None:
             assert (await read_until(stream, b'"body_too_large"')).startswith(b"HTTP/1.1 413")
 
 
+@pytest.mark.parametrize("pieces", [1, 2], ids=["at once", "headers first"])
+async def test_a_connection_survives_a_request_that_was_refused_unread(tmp_path: Path, pieces: int) -> None:
+    refused = post("/nope", SPEECH)
+    head = refused.index(b"\r\n\r\n") + 4
+    with trio.fail_after(5):
+        async with serving(fake_app(tmp_path)) as server, await server.connect() as stream:
+            for _ in range(20):
+                for piece in [refused] if pieces == 1 else [refused[:head], refused[head:]]:
+                    await stream.send_all(piece)
+                    await trio.lowlevel.checkpoint()
+                received = await read_until(stream, b'"param"')
+                assert b"connection: close" not in received.lower()
+
+
+async def test_a_reply_before_the_end_of_a_long_body_says_that_the_connection_ends(tmp_path: Path) -> None:
+    head = b"POST /nope HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n"
+    with trio.fail_after(5):
+        async with serving(fake_app(tmp_path)) as server, await server.connect() as stream:
+            await stream.send_all(head + b"x")
+            received = await read_all(stream)
+    assert received.startswith(b"HTTP/1.1 404 Not Found\r\n")
+    assert b"\r\nconnection: close\r\n" in received.lower()
+
+
 async def test_100_continue_is_answered(tmp_path: Path) -> None:
     request = post("/v1/audio/speech", SPEECH, more="Expect: 100-continue\r\n")
     with trio.fail_after(5):

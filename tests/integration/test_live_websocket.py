@@ -1,0 +1,117 @@
+"""Live transcription of recorded speech, on a real model."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import soundfile
+import soxr
+import trio
+from tests.fakes.asgi import Served, websocket
+from tests.integration.daemon_process import DaemonProcess
+from trio_websocket import ConnectionClosed, WebSocketConnection
+
+pytestmark = pytest.mark.integration
+
+LIMIT_S = 60
+FRAME_BYTES = 641
+"""An odd number: every second frame begins inside a sample."""
+
+
+@pytest.fixture(scope="module")
+def pcm(audio_files: dict[str, Path]) -> bytes:
+    """The first twelve seconds of a recording as PCM16 at 16 kHz."""
+    samples, rate_hz = soundfile.read(audio_files["two_cities.wav"], dtype="float32", always_2d=True)
+    mono = soxr.resample(samples[: 12 * rate_hz, 0], rate_hz, 16_000)
+    return (mono * 32767).astype("<i2").tobytes()
+
+
+@asynccontextmanager
+async def session(daemon: DaemonProcess, query: str = "") -> AsyncIterator[WebSocketConnection]:
+    """An open session; the whole block has a deadline."""
+    served = Served(int(daemon.url.rpartition(":")[2]), trio.Event(), trio.Event())
+    with trio.fail_after(LIMIT_S):
+        async with websocket(served, f"/v1/audio/transcriptions/live?model=moonshine-live{query}") as socket:
+            created = json.loads(await socket.get_message())
+            assert created["type"] == "session.created"
+            yield socket
+
+
+async def send(socket: WebSocketConnection, pcm: bytes) -> None:
+    for start in range(0, len(pcm), FRAME_BYTES):
+        await socket.send_message(pcm[start : start + FRAME_BYTES])
+
+
+async def events(socket: WebSocketConnection) -> tuple[list[dict[str, Any]], int]:
+    """Everything until the close, and its code."""
+    received = []
+    with pytest.raises(ConnectionClosed) as closed:
+        while True:
+            received.append(json.loads(await socket.get_message()))
+    assert closed.value.reason is not None
+    return received, closed.value.reason.code
+
+
+async def transcript(socket: WebSocketConnection, pcm: bytes) -> tuple[list[dict[str, Any]], int]:
+    async with trio.open_nursery() as nursery:
+
+        async def speak() -> None:
+            await send(socket, pcm)
+            await socket.send_message('{"type": "end"}')
+
+        nursery.start_soon(speak)
+        return await events(socket)
+
+
+async def test_the_words_of_a_live_session_are_those_of_the_file(daemon: DaemonProcess, pcm: bytes) -> None:
+    async with session(daemon) as socket:
+        received, code = await transcript(socket, pcm)
+    done = received[-1]
+    assert (done["type"], code) == ("transcript.text.done", 1000)
+    assert "".join(event["delta"] for event in received if event["type"] == "transcript.text.delta") == done["text"]
+    assert {"best", "worst", "times", "wisdom"} <= {word.strip(".,").lower() for word in done["text"].split()}
+    assert done["timing"]["audio_ms"] == pytest.approx(len(pcm) / 32, abs=1)
+    starts = [event["start"] for event in received if event["type"] == "transcript.segment"]
+    assert starts == sorted(starts)
+    assert starts
+
+
+async def test_finalize_gives_what_was_said_and_the_session_goes_on(daemon: DaemonProcess, pcm: bytes) -> None:
+    async with session(daemon) as socket:
+        await send(socket, pcm[: 32_000 * 3])
+        await socket.send_message('{"type": "finalize", "id": "turn"}')
+        kinds = []
+        while not kinds or kinds[-1] != "transcript.finalized":
+            kinds.append(json.loads(await socket.get_message())["type"])
+        assert "transcript.text.delta" in kinds
+        received, code = await transcript(socket, pcm[32_000 * 3 : 32_000 * 6])
+        assert (received[-1]["type"], code) == ("transcript.text.done", 1000)
+
+
+async def test_partials_are_sent_when_asked_for(daemon: DaemonProcess, pcm: bytes) -> None:
+    async with session(daemon, "&partials=true") as socket:
+        received, _ = await transcript(socket, pcm)
+    assert any(event["type"] == "transcript.text.partial" for event in received)
+
+
+async def test_silence_and_noise_frames_of_any_bytes_are_audio(daemon: DaemonProcess) -> None:
+    async with session(daemon) as socket:
+        received, code = await transcript(socket, bytes(64_001))
+    assert (received[-1]["text"], code) == ("", 1000)
+
+
+async def test_a_client_that_leaves_frees_its_slot_within_a_second(daemon: DaemonProcess, pcm: bytes) -> None:
+    def active() -> int:
+        with daemon.client() as client:
+            return int(client.get("/v1/models/moonshine-live").json()["active_slots"])
+
+    async with session(daemon) as socket:
+        await send(socket, pcm)
+        assert await trio.to_thread.run_sync(active) == 1
+        await socket.aclose()
+        with trio.fail_after(1):
+            while await trio.to_thread.run_sync(active):  # noqa: ASYNC110 - another process
+                await trio.sleep(0.05)
