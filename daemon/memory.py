@@ -1,10 +1,12 @@
 """Reads what processes hold and what the machine still gives, from /proc and the control groups. No policy here."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from audiocpp.daemon.eviction import ByteLimit
 
+_PAGE_BYTES = os.sysconf("SC_PAGESIZE")
 _PRIVATE_FIELDS = ("Private_Clean:", "Private_Dirty:", "Swap:")
 _UNLIMITED_V1 = 1 << 60
 """Version 1 writes a huge number where there is no limit."""
@@ -22,6 +24,15 @@ def private_bytes(pid: int) -> int:
         raise ProcessLookupError(pid) from None
     rows = (line.split() for line in text.splitlines())
     return sum(int(row[1]) for row in rows if row and row[0] in _PRIVATE_FIELDS) * 1024
+
+
+def resident_set_bytes(pid: int) -> int:
+    """All memory of a process that is in RAM, shared pages included. Raises `ProcessLookupError`."""
+    try:
+        text = Path(f"/proc/{pid}/statm").read_text(encoding="ascii")
+    except FileNotFoundError:
+        raise ProcessLookupError(pid) from None
+    return int(text.split()[1]) * _PAGE_BYTES
 
 
 def memory_limits(root: Path = Path("/")) -> list[ByteLimit]:

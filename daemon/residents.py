@@ -10,8 +10,9 @@ from audiocpp.daemon.admission import SlotQueue
 from audiocpp.daemon.errors import ModelNotInstalled, RequestTimeout
 from audiocpp.daemon.lifecycle import Model, State
 from audiocpp.daemon.packages import PackageStore
+from audiocpp.daemon.pool import Residence
 from audiocpp.daemon.registry import ModelEntry, Registry
-from audiocpp.daemon.supervisor import Lease, LoadReport, Residence, Supervisor, UnloadReport
+from audiocpp.daemon.supervisor import Lease, LoadReport, Supervisor, UnloadReport
 from audiocpp.engines import wire
 
 

@@ -107,6 +107,7 @@ def _model(name: str, entries: Sequence[ModelEntry]) -> Model:
         pull_command=f"audiocppctl pull {entries[0].package.id}",
         pinned=any(entry.pin for entry in entries),
         keep_alive_s=None if -1 in keep_alives else max(keep_alives) / 1e3,
+        limit_bytes=max(entry.memory_limit_mb for entry in entries) << 20,
     )
 
 

@@ -5,25 +5,22 @@ It knows models by load key; entries and their ids are the business of `resident
 
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 import trio
 
-from audiocpp.daemon.errors import DaemonError, ServerBusy, ShuttingDown, WorkerDied
+from audiocpp.daemon.errors import DaemonError, ModelFailed, ServerBusy, ShuttingDown, WorkerDied
 from audiocpp.daemon.ledger import Ledger, Row
 from audiocpp.daemon.lifecycle import Model, State, Ticket
-from audiocpp.daemon.memory import private_bytes
+from audiocpp.daemon.pool import Residence, WorkerPool
 from audiocpp.daemon.residency import Effect, Grant, Load, Planner, Refuse, Unload
 from audiocpp.daemon.worker_run import WorkerRun
-from audiocpp.daemon.workers import Worker, start_worker
+from audiocpp.daemon.workers import Worker
 from audiocpp.engines import wire
 from audiocpp.engines.tasks import TaskRequest
 
 log = logging.getLogger(__name__)
-
-STOP_GRACE_S = 2.0
-"""A worker that was asked to leave and has not within this time is killed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,25 +40,6 @@ class UnloadReport:
     unloaded: list[str]
     not_resident: list[str]
     released_bytes: int
-
-
-@dataclass(slots=True)
-class Residence:
-    """What is known of a model while its worker holds it."""
-
-    worker: Worker
-    loaded: wire.Loaded
-
-
-@dataclass(slots=True)
-class _Host:
-    """A worker process and the models in it. `ready` is set when the process runs, or when it could not be started."""
-
-    ready: trio.Event = field(default_factory=trio.Event)
-    worker: Worker | None = None
-    models: set[str] = field(default_factory=set)
-    failure: BaseException | None = None
-    ended: trio.Event = field(default_factory=trio.Event)
 
 
 class Lease:
@@ -104,11 +82,9 @@ class Supervisor:
     ) -> None:
         self.planner = Planner(models, ledger)
         self._ledger = ledger
-        self._worker_names = worker_names
         self._make_load = make_load
-        self._threads = threads
-        self._hosts: dict[str, _Host] = {}
-        self._residences: dict[str, Residence] = {}
+        limits = {model.name: model.limit_bytes for model in self.planner.models.values()}
+        self._pool = WorkerPool(worker_names, limits, threads=threads, on_death=self._worker_ended)
         self._settled: dict[Ticket, trio.Event] = {}
         self._refused: dict[Ticket, DaemonError] = {}
         self._changed = trio.Event()
@@ -119,13 +95,11 @@ class Supervisor:
         try:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
+                await nursery.start(self._pool.serve)
                 task_status.started()
                 await self._expire_idle()
         finally:
             self._nursery = None
-            for host in self._hosts.values():
-                if host.worker is not None:
-                    host.worker.kill()
 
     async def _expire_idle(self) -> None:
         """Unloads models that have been idle for as long as they are kept."""
@@ -145,7 +119,9 @@ class Supervisor:
         """
         ticket = Ticket(model)
         await self._resident(ticket, timeout_ms=timeout_ms)
-        lease = Lease(model, self._residences[model].worker)
+        residence = self._pool.residence(model)
+        assert residence is not None
+        lease = Lease(model, residence.worker)
         try:
             yield lease
         finally:
@@ -216,7 +192,7 @@ class Supervisor:
         for name in sorted(resident, key=lambda name: self.planner.models[name].leases):
             self._perform(self.planner.drain(name))
             if force:
-                self._abort(name)
+                self._pool.abort(name, WorkerDied("the operator unloaded the model during the request"))
         await self._drained(resident, timeout_s)
         return UnloadReport(
             unloaded=[labels[name] for name in resident],
@@ -239,11 +215,6 @@ class Supervisor:
             labels = ", ".join(self.planner.models[name].label for name in busy)
             raise ServerBusy(f"still busy after {timeout_s:g} s and kept resident: {labels}", retry_after_s=1.0)
 
-    def _abort(self, model: str) -> None:
-        residence = self._residences.get(model)
-        if residence is not None:
-            residence.worker.abort(model, WorkerDied("the operator unloaded the model during the request"))
-
     # For the packages.
 
     def set_installed(self, name: str, *, installed: bool) -> None:
@@ -254,7 +225,7 @@ class Supervisor:
     def residence(self, model: str) -> Residence | None:
         """What is known of a resident model, its memory measured now."""
         self._measure(model)
-        return self._residences.get(model)
+        return self._pool.residence(model)
 
     def row(self, model: str) -> Row:
         """What the model holds, or what it is thought to need."""
@@ -286,23 +257,19 @@ class Supervisor:
         self._changed = trio.Event()
 
     async def _load(self, model: str) -> None:
-        label = self.planner.models[model].label
         try:
-            command = self._make_load(model)
-            worker = await self._worker_for(model)
-            loaded = await worker.load(command)
+            residence = await self._pool.load(self._make_load(model))
         except WorkerDied:
             return  # `_worker_ended` has told the planner
         except (DaemonError, OSError) as error:
             await self._load_failed(model, error)
             return
-        self._residences[model] = Residence(worker, loaded)
         self._measure(model)
-        held = self._ledger.row(model).resident_bytes or 0
+        label, held = self.planner.models[model].label, self._ledger.row(model).resident_bytes or 0
         log.info(
             "loaded %s in %.2f s, %d MiB resident",
             label,
-            loaded.load_s + loaded.warm_up_s,
+            residence.loaded.load_s + residence.loaded.warm_up_s,
             held >> 20,
             extra={"event": "loaded", "model": label, "resident_bytes": held},
         )
@@ -310,94 +277,32 @@ class Supervisor:
 
     async def _load_failed(self, model: str, error: Exception) -> None:
         if not isinstance(error, DaemonError):
-            error = WorkerDied(f"the worker process could not be started: {error}")
+            error = ModelFailed(f"no worker process could be started: {error}")
         label = self.planner.models[model].label
         log.error("loading %s failed: %s", label, error, extra={"event": "load_failed", "model": label})
-        await self._leave_worker(model)
-        self._perform(self.planner.load_failed(model, error, now=trio.current_time()))
-
-    async def _worker_for(self, model: str) -> Worker:
-        name = self._worker_names[model]
-        host = self._hosts.get(name)
-        if host is None:
-            host = self._hosts[name] = _Host()
-            host.models.add(model)
-            await self._start_worker(name, host)
-        host.models.add(model)
-        await host.ready.wait()
-        if host.worker is None:
-            raise WorkerDied(f"the worker process could not be started: {host.failure}")
-        return host.worker
-
-    async def _start_worker(self, name: str, host: _Host) -> None:
-        assert self._nursery is not None
-        try:
-            host.worker = await start_worker(
-                name,
-                threads=self._threads,
-                nursery=self._nursery,
-                on_end=lambda worker: self._worker_ended(name, worker),
-            )
-        except OSError as error:
-            host.failure = error
-            del self._hosts[name]
-            raise
-        finally:
-            host.ready.set()
+        await self._pool.leave(model)
+        if self.planner.models[model].state is State.LOADING:
+            self._perform(self.planner.load_failed(model, error, now=trio.current_time()))
 
     async def _unload(self, model: str) -> None:
-        await self._leave_worker(model)
-        self._residences.pop(model, None)
+        await self._pool.leave(model)
         self._ledger.forget(model)
         label = self.planner.models[model].label
         log.info("unloaded %s", label, extra={"event": "unloaded", "model": label})
         if self.planner.models[model].state is State.DRAINING:
             self._perform(self.planner.unloaded(model))
 
-    async def _leave_worker(self, model: str) -> None:
-        """Closes the model, and with the last one its worker process, so that every byte comes back."""
-        host = self._hosts.get(self._worker_names[model])
-        if host is None or model not in host.models:
-            return
-        host.models.discard(model)
-        if host.worker is None:
-            return
-        if host.models:
-            if model in self._residences:
-                with suppress(WorkerDied):  # then it is gone all the more
-                    await host.worker.unload(model)
-            return
-        host.worker.stop()
-        with trio.move_on_after(STOP_GRACE_S):
-            await host.ended.wait()
-        host.worker.kill()
-        await host.ended.wait()
-
-    def _worker_ended(self, name: str, worker: Worker) -> None:
-        host = self._hosts.pop(name)
-        host.ended.set()
-        reason = f"its worker process ended: {worker.ended}"
-        for model in host.models:
-            self._residences.pop(model, None)
-            label = self.planner.models[model].label
-            log.error("%s: %s", label, reason, extra={"event": "worker_died", "model": label})
-            self._perform(self.planner.died(model, reason, now=trio.current_time()))
-        self._notify()
+    def _worker_ended(self, model: str, reason: str) -> None:
+        label = self.planner.models[model].label
+        log.error("%s: %s", label, reason, extra={"event": "worker_died", "model": label})
+        self._ledger.forget(model)
+        self._perform(self.planner.died(model, reason, now=trio.current_time()))
 
     # Memory.
 
     def _current_bytes(self, model: str) -> int:
-        """Private memory of the model's worker, less what the worker's other models were measured to hold."""
-        residence = self._residences.get(model)
-        if residence is None:
-            return 0
-        try:
-            whole = private_bytes(residence.worker.pid)
-        except ProcessLookupError:
-            return 0
-        others = self._hosts[self._worker_names[model]].models - {model}
-        return max(whole - sum(self._ledger.row(other).resident_bytes or 0 for other in others), 0)
+        return self._pool.private_bytes(model, lambda other: self._ledger.row(other).resident_bytes or 0)
 
     def _measure(self, model: str) -> None:
-        if model in self._residences:
+        if self._pool.residence(model) is not None:
             self._ledger.measured(model, self._current_bytes(model))

@@ -1,12 +1,13 @@
 """The one way from a request to its events, whatever the transport: slot, lease, run."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
 import msgspec
 import trio
 
 from audiocpp.daemon.busy import effective_busy_timeout_ms
+from audiocpp.daemon.errors import RequestTimeout
 from audiocpp.daemon.registry import ModelEntry
 from audiocpp.daemon.services import Services
 from audiocpp.daemon.supervisor import Lease
@@ -101,15 +102,26 @@ async def run_task(
             leased_at = trio.current_time()
             worker_run = lease.open(request)
             try:
-                yield TaskRun(
-                    worker_run,
-                    request,
-                    queue_ms=(admitted_at - queued_at) * 1e3,
-                    load_ms=(leased_at - admitted_at) * 1e3,
-                )
+                with _time_limit(entry, request):
+                    yield TaskRun(
+                        worker_run,
+                        request,
+                        queue_ms=(admitted_at - queued_at) * 1e3,
+                        load_ms=(leased_at - admitted_at) * 1e3,
+                    )
                 lease.answered = worker_run.done is not None
             finally:
                 await _end(worker_run, lease)
+
+
+@contextmanager
+def _time_limit(entry: ModelEntry, request: TaskRequest) -> Iterator[None]:
+    """Ends an offline run after the entry's `request_timeout_ms`. Live sessions have limits of their own."""
+    limit_ms = entry.request_timeout_ms if request.mode == "offline" else 0
+    with trio.move_on_after(limit_ms / 1e3 if limit_ms > 0 else float("inf")) as scope:
+        yield
+    if scope.cancelled_caught:
+        raise RequestTimeout(f"the request took longer than the {limit_ms} ms that request_timeout_ms allows")
 
 
 async def _end(run: WorkerRun, lease: Lease) -> None:

@@ -53,6 +53,11 @@ class Worker:
         self._ended: str | None = None
 
     @property
+    def idle(self) -> bool:
+        """No run is open and no model is being loaded."""
+        return not self._runs and not self._answers
+
+    @property
     def ended(self) -> str | None:
         """Why the process has ended; None while it lives."""
         return self._ended
@@ -161,8 +166,19 @@ class Worker:
                 self.send(wire.CancelRun(run.id))
                 run.fail(error)
 
+    def condemn(self, error: DaemonError) -> None:
+        """Ends the process for what it did: its open runs and loads fail with `error`."""
+        log.error("worker %s is ended: %s", self.name, error.message, extra={"event": "worker_condemned"})
+        for run in self._runs.values():
+            run.fail(error)
+        for answer in self._answers.values():
+            answer.settle(error)
+        self.kill()
+
     async def load(self, command: wire.LoadModel) -> wire.Loaded:
         """Loads a model. Raises `ModelFailed`, `InsufficientMemory` or `WorkerDied`."""
+        if self._ended is not None:
+            raise WorkerDied(f"the worker process of {self.name} has ended: {self._ended}")
         reply = await self._ask(("load", command.model), command)
         if isinstance(reply, wire.LoadFailed):
             kind = InsufficientMemory if reply.code == "insufficient_memory" else ModelFailed
@@ -195,8 +211,9 @@ class _Answer:
         self._value: wire.Reply | DaemonError | None = None
 
     def settle(self, value: wire.Reply | DaemonError) -> None:
-        self._value = value
-        self._arrived.set()
+        if not self._arrived.is_set():
+            self._value = value
+            self._arrived.set()
 
     async def wait(self) -> wire.Reply:
         await self._arrived.wait()

@@ -162,3 +162,41 @@ def test_a_damaged_model_fails_alone_and_backs_off(tmp_path: Path, models_root: 
         assert state["state"] == ("not_installed" if damage == "missing" else "failed")
         assert state["reason"]
         assert speak(client).status_code == 200
+
+
+def test_a_request_over_its_time_is_ended_and_its_slot_free(tmp_path: Path, models_root: Path) -> None:
+    models = [{**model, "request_timeout_ms": 300} for model in MODELS if model["id"] == "piper"]
+    with running_daemon(tmp_path, models_root, models=models) as daemon, daemon.client() as client:
+        daemon.ctl("load", "piper")
+        reply = speak(client, f"{SENTENCE} " * 100)
+        assert reply.status_code == 408
+        assert reply.json()["error"]["code"] == "request_timeout"
+        assert daemon.ps()["piper"]["active_slots"] == 0
+
+
+def test_a_run_past_its_models_memory_limit_is_stopped_alone(
+    tmp_path: Path, models_root: Path, audio_files: dict[str, Path]
+) -> None:
+    with running_daemon(tmp_path, models_root) as daemon:
+        loaded_mb = daemon.ctl("load", "piper")["resident_bytes"] >> 20
+    models = [{**model, "memory_limit_mb": loaded_mb + 2} for model in MODELS if model["id"] == "piper"]
+    models += [model for model in MODELS if model["id"] == "vad"]
+    (tmp_path / "limited").mkdir()
+    with running_daemon(tmp_path / "limited", models_root, models=models) as daemon, daemon.client() as client:
+        daemon.ctl("load", "vad")
+        neighbour = daemon.ps()["vad"]["pid"]
+        reply = speak(client, f"{SENTENCE} " * 100)
+        assert reply.status_code == 503
+        assert reply.json()["error"]["type"] == "insufficient_memory"
+        assert daemon.ps()["vad"]["pid"] == neighbour
+        assert segments(client, audio_files["beckett.wav"]).status_code == 200
+
+
+def test_a_stopped_worker_is_noticed_and_its_request_fails(tmp_path: Path, models_root: Path) -> None:
+    with running_daemon(tmp_path, models_root) as daemon, daemon.client() as client:
+        daemon.ctl("load", "piper")
+        os.kill(daemon.ps()["piper"]["pid"], signal.SIGSTOP)
+        reply = speak(client)
+        assert reply.status_code == 500
+        assert "has not answered" in reply.json()["error"]["message"]
+        assert speak(client).status_code == 200

@@ -1,0 +1,208 @@
+"""Models in worker processes: which process holds which model, what it weighs, and whether it still answers.
+
+A process ends with its last model, so that every byte comes back. Why a model is loaded is the supervisor's business.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import trio
+
+from audiocpp.daemon.errors import DaemonError, InsufficientMemory, ShuttingDown, WorkerDied
+from audiocpp.daemon.memory import private_bytes, resident_set_bytes
+from audiocpp.daemon.workers import Worker, start_worker
+from audiocpp.engines import wire
+
+log = logging.getLogger(__name__)
+
+STOP_GRACE_S = 2.0
+"""A worker that was asked to leave and has not within this time is killed."""
+
+SILENCE_S = 15.0
+"""A worker beats once a second. One that has been silent for so long is stopped or stuck, and is killed."""
+
+WATCH_S = 0.1
+"""How often the memory of workers at work is held against their limits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Residence:
+    """Where a loaded model lives."""
+
+    worker: Worker
+    loaded: wire.Loaded
+
+
+@dataclass(slots=True)
+class _Host:
+    """A worker process and the models in it. `ready` is set when the process runs or could not be started."""
+
+    ready: trio.Event = field(default_factory=trio.Event)
+    ended: trio.Event = field(default_factory=trio.Event)
+    worker: Worker | None = None
+    models: set[str] = field(default_factory=set)
+
+
+class WorkerPool:
+    """All worker processes of models.
+
+    Args:
+        worker_names: model -> name of its process; models with the same name share one.
+        limits: model -> most bytes it may hold; 0 means no limit.
+        threads: compute threads of a worker.
+        on_death: called with a model and the reason when its process has ended by itself.
+    """
+
+    def __init__(
+        self,
+        worker_names: Mapping[str, str],
+        limits: Mapping[str, int],
+        *,
+        threads: int,
+        on_death: Callable[[str, str], None],
+    ) -> None:
+        self._worker_names = worker_names
+        self._limits = limits
+        self._threads = threads
+        self._on_death = on_death
+        self._hosts: dict[str, _Host] = {}
+        self._residences: dict[str, Residence] = {}
+        self._nursery: trio.Nursery | None = None
+
+    async def serve(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Runs until cancelled; then ends all workers."""
+        try:
+            async with trio.open_nursery() as nursery:
+                self._nursery = nursery
+                task_status.started()
+                await self._watch()
+        finally:
+            self._nursery = None
+
+    def residence(self, model: str) -> Residence | None:
+        """Where the model lives; None while it is not loaded."""
+        return self._residences.get(model)
+
+    async def load(self, command: wire.LoadModel) -> Residence:
+        """Loads a model into its process, starting that first when needed.
+
+        Raises `WorkerDied` when the process ended meanwhile (then `on_death` has been called), another `DaemonError`
+        when the load failed, `OSError` when no process could be started. After the latter two call `leave`.
+        """
+        worker = await self._worker_for(command.model)
+        loaded = await worker.load(command)
+        residence = self._residences[command.model] = Residence(worker, loaded)
+        return residence
+
+    async def leave(self, model: str) -> None:
+        """Closes a model that has no open run, and with the last one its process. Returns when it is gone."""
+        residence = self._residences.pop(model, None)
+        name = self._worker_names[model]
+        host = self._hosts.get(name)
+        if host is None or model not in host.models:
+            return
+        host.models.discard(model)
+        if host.worker is None:
+            return
+        if not host.models:
+            del self._hosts[name]  # whoever loads next gets a fresh process, not the one that is leaving
+            await _end(host)
+        elif residence is not None:
+            with suppress(WorkerDied):  # then it is gone all the more
+                await host.worker.unload(model)
+
+    def abort(self, model: str, error: DaemonError) -> None:
+        """Fails the model's open runs with `error`; their computation is cancelled."""
+        residence = self._residences.get(model)
+        if residence is not None:
+            residence.worker.abort(model, error)
+
+    def private_bytes(self, model: str, others: Callable[[str], int]) -> int:
+        """Private memory of the model's process, less what `others` says of each other model in it; 0 if not loaded."""
+        residence = self._residences.get(model)
+        if residence is None:
+            return 0
+        try:
+            whole = private_bytes(residence.worker.pid)
+        except ProcessLookupError:
+            return 0
+        neighbours = self._hosts[self._worker_names[model]].models - {model}
+        return max(whole - sum(others(neighbour) for neighbour in neighbours), 0)
+
+    async def _worker_for(self, model: str) -> Worker:
+        name = self._worker_names[model]
+        host = self._hosts.get(name)
+        if host is None:
+            host = self._hosts[name] = _Host()
+            host.models.add(model)
+            await self._start(name, host)
+        host.models.add(model)
+        await host.ready.wait()
+        if host.worker is None:
+            raise OSError("the worker process could not be started")
+        return host.worker
+
+    async def _start(self, name: str, host: _Host) -> None:
+        if self._nursery is None:
+            raise ShuttingDown("the server is stopping")
+        try:
+            host.worker = await start_worker(
+                name,
+                threads=self._threads,
+                nursery=self._nursery,
+                on_end=lambda worker: self._ended(name, host, worker),
+            )
+        finally:
+            if host.worker is None:
+                del self._hosts[name]
+            host.ready.set()
+
+    def _ended(self, name: str, host: _Host, worker: Worker) -> None:
+        host.ended.set()
+        if self._hosts.get(name) is host:
+            del self._hosts[name]
+        for model in host.models:
+            self._residences.pop(model, None)
+            self._on_death(model, f"its worker process ended: {worker.ended}")
+
+    # What workers may not do.
+
+    async def _watch(self) -> None:
+        while True:
+            await trio.sleep(WATCH_S)
+            for host in list(self._hosts.values()):
+                if host.worker is not None and host.worker.ended is None:
+                    self._check_pulse(host.worker)
+                    self._check_memory(host, host.worker)
+
+    def _check_pulse(self, worker: Worker) -> None:
+        silent_s = trio.current_time() - worker.heartbeat_at
+        if silent_s > SILENCE_S:
+            worker.condemn(WorkerDied(f"the worker process of {worker.name} has not answered for {silent_s:.0f} s"))
+
+    def _check_memory(self, host: _Host, worker: Worker) -> None:
+        limits = [self._limits[model] for model in host.models]
+        if not limits or not all(limits) or worker.idle:
+            return
+        try:
+            # The resident set is never less than the private memory, and a hundred times cheaper to read.
+            if resident_set_bytes(worker.pid) <= sum(limits) or private_bytes(worker.pid) <= sum(limits):
+                return
+        except ProcessLookupError:
+            return
+        worker.condemn(
+            InsufficientMemory(
+                f"the run needed more than the {sum(limits) >> 20} MiB that memory_limit_mb allows {worker.name}"
+            )
+        )
+
+
+async def _end(host: _Host) -> None:
+    assert host.worker is not None
+    host.worker.stop()
+    with trio.move_on_after(STOP_GRACE_S):
+        await host.ended.wait()
+    host.worker.kill()
+    await host.ended.wait()
