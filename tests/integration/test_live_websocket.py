@@ -45,12 +45,16 @@ async def send(socket: WebSocketConnection, pcm: bytes) -> None:
         await socket.send_message(pcm[start : start + FRAME_BYTES])
 
 
+async def collect(socket: WebSocketConnection, received: list[dict[str, Any]]) -> None:
+    while True:
+        received.append(json.loads(await socket.get_message()))
+
+
 async def events(socket: WebSocketConnection) -> tuple[list[dict[str, Any]], int]:
     """Everything until the close, and its code."""
-    received = []
+    received: list[dict[str, Any]] = []
     with pytest.raises(ConnectionClosed) as closed:
-        while True:
-            received.append(json.loads(await socket.get_message()))
+        await collect(socket, received)
     assert closed.value.reason is not None
     return received, closed.value.reason.code
 
@@ -111,7 +115,6 @@ async def test_a_client_that_leaves_frees_its_slot_within_a_second(daemon: Daemo
     async with session(daemon) as socket:
         await send(socket, pcm)
         assert await trio.to_thread.run_sync(active) == 1
-        await socket.aclose()
-        with trio.fail_after(1):
-            while await trio.to_thread.run_sync(active):  # noqa: ASYNC110 - another process
-                await trio.sleep(0.05)
+    with trio.fail_after(1):
+        while await trio.to_thread.run_sync(active):  # noqa: ASYNC110 - another process
+            await trio.sleep(0.05)
