@@ -13,5 +13,7 @@ def start_fork_server() -> None:
     # glibc gives each thread a heap of its own, up to eight for each core; freed memory strands there. Workers have
     # few threads and large blocks, so two heaps are enough.
     os.environ.setdefault("MALLOC_ARENA_MAX", "2")
+    # ONNX Runtime 1.32 keeps a thread and a database in the user's cache, and reports its use to its makers.
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     multiprocessing.get_context("forkserver").set_forkserver_preload(["audiocpp.engines.preload"])
     forkserver.ensure_running()

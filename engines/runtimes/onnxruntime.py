@@ -1,6 +1,7 @@
 """ONNX Runtime behind the `Graph` protocol. Sessions are opened by path, never from bytes: weights stay in the file."""
 
 import logging
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +20,9 @@ from audiocpp.engines.errors import (
 )
 from audiocpp.engines.graph import Array, Graph, GraphOptions, GraphPlacement, TensorSpec
 from audiocpp.engines.runtimes.graph_cache import GraphCache
+
+# Read when the library is loaded: 1.32 would otherwise report its use to its makers.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 try:
     import onnxruntime as ort
