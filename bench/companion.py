@@ -5,6 +5,7 @@ can take turns while its model stays loaded. Standard library only: a peer's env
 """
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -24,7 +25,13 @@ class Companion:
 
     def __init__(self, python: Path, module: str, *arguments: str) -> None:
         self._process = subprocess.Popen(
-            [python, "-m", module, *arguments], cwd=CHECKOUT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [python, "-m", module, *arguments],
+            cwd=CHECKOUT,
+            # A peer's runtime need not report to its makers either.
+            env=os.environ | {"ORT_DISABLE_TELEMETRY": "1"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         self.tree = ProcessTree(self._process.pid)
 
