@@ -161,42 +161,52 @@ class WorkerPool:
 
     def _ended(self, name: str, host: _Host, worker: Worker) -> None:
         host.ended.set()
+        self._lose(name, host, f"its worker process ended: {worker.ended}")
+
+    def _lose(self, name: str, host: _Host, reason: str) -> None:
+        """The process is gone, or as good as gone: nobody shall be sent to it any more."""
         if self._hosts.get(name) is host:
             del self._hosts[name]
-        for model in host.models:
+        lost, host.models = host.models, set()
+        for model in lost:
             self._residences.pop(model, None)
-            self._on_death(model, f"its worker process ended: {worker.ended}")
+            self._on_death(model, reason)
 
     # What workers may not do.
 
     async def _watch(self) -> None:
         while True:
             await trio.sleep(WATCH_S)
-            for host in list(self._hosts.values()):
-                if host.worker is not None and host.worker.ended is None:
-                    self._check_pulse(host.worker)
-                    self._check_memory(host, host.worker)
+            for name, host in list(self._hosts.items()):
+                worker = host.worker
+                if worker is None or worker.ended is not None:
+                    continue
+                offence = _silence(worker) or self._excess(host, worker)
+                if offence is not None:
+                    worker.condemn(offence)
+                    self._lose(name, host, offence.message)
 
-    def _check_pulse(self, worker: Worker) -> None:
-        silent_s = trio.current_time() - worker.heartbeat_at
-        if silent_s > SILENCE_S:
-            worker.condemn(WorkerDied(f"the worker process of {worker.name} has not answered for {silent_s:.0f} s"))
-
-    def _check_memory(self, host: _Host, worker: Worker) -> None:
+    def _excess(self, host: _Host, worker: Worker) -> InsufficientMemory | None:
         limits = [self._limits[model] for model in host.models]
         if not limits or not all(limits) or worker.idle:
-            return
+            return None
+        limit = sum(limits)
         try:
             # The resident set is never less than the private memory, and a hundred times cheaper to read.
-            if resident_set_bytes(worker.pid) <= sum(limits) or private_bytes(worker.pid) <= sum(limits):
-                return
+            if resident_set_bytes(worker.pid) <= limit or private_bytes(worker.pid) <= limit:
+                return None
         except ProcessLookupError:
-            return
-        worker.condemn(
-            InsufficientMemory(
-                f"the run needed more than the {sum(limits) >> 20} MiB that memory_limit_mb allows {worker.name}"
-            )
+            return None
+        return InsufficientMemory(
+            f"the run needed more than the {limit >> 20} MiB that memory_limit_mb allows the worker {worker.name}"
         )
+
+
+def _silence(worker: Worker) -> WorkerDied | None:
+    silent_s = trio.current_time() - worker.heartbeat_at
+    if silent_s <= SILENCE_S:
+        return None
+    return WorkerDied(f"the worker process of {worker.name} has not answered for {silent_s:.0f} s")
 
 
 async def _end(host: _Host) -> None:
