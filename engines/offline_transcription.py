@@ -164,7 +164,7 @@ class PackedSpeech:
     def _cut(self, pack: Stretch, limit: int) -> tuple[Stretch, Float32]:
         """A pack with a little of the silence around it, up to `limit`: half of what divides it from the next."""
         start, self._taken = max(pack.start - PAD_SAMPLES, self._taken), min(pack.end + PAD_SAMPLES, limit)
-        return pack, self._window.cut(start, self._taken)
+        return Stretch(pack.start, min(pack.end, self._window.end)), self._window.cut(start, self._taken)
 
 
 class OrderedTranscript:

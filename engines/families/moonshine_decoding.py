@@ -81,9 +81,7 @@ class MoonshineDecoding:
     def decode(self, rows: Sequence[Utterance], control: RunControl) -> list[Tokens]:
         """See `UtteranceDecoder.decode`. Rows of like length are decoded best together."""
         batch = [_Row(row.prefix, _limit(row)) for row in rows]
-        samples, mask = _padded([row.samples for row in rows])
-        (hidden,) = self._encoder.run({"input_values": samples, "attention_mask": mask}, control)
-        cache = _Cache(hidden, mask)
+        cache = _Cache(*self._encode(rows, control))
         active = batch
         known = min(len(row.prefix) for row in rows)
         for row in batch:
@@ -104,6 +102,25 @@ class MoonshineDecoding:
     def close(self) -> None:
         self._encoder.close()
         self._decoder.close()
+
+    def _encode(self, rows: Sequence[Utterance], control: RunControl) -> tuple[Float32, Int64]:
+        """The encoder's output (rows, frames, width), filled up with zeros, and the mask (rows, samples) of its input.
+
+        One row after another: the encoder's cost is the same, and its memory is that of one row.
+        """
+        filled = [np.pad(row.samples, (0, max(_MIN_SAMPLES - len(row.samples), 0))) for row in rows]
+        hidden = [self._encode_row(samples, control) for samples in filled]
+        frames = np.zeros((len(rows), max(map(len, hidden)), hidden[0].shape[1]), np.float32)
+        mask = np.zeros((len(rows), max(map(len, filled))), np.int64)
+        for place, (samples, output) in enumerate(zip(filled, hidden, strict=True)):
+            frames[place, : len(output)] = output
+            mask[place, : len(samples)] = 1
+        return frames, mask
+
+    def _encode_row(self, samples: Float32, control: RunControl) -> Float32:
+        feeds = {"input_values": samples[np.newaxis], "attention_mask": np.ones((1, len(samples)), np.int64)}
+        (hidden,) = self._encoder.run(feeds, control)
+        return hidden[0]
 
     def _step(self, inputs: Int64, cache: "_Cache", control: RunControl) -> Int64:
         """Runs the decoder over `inputs` (rows, n) after the cache, extends the cache, and predicts (rows,) tokens."""
@@ -145,27 +162,17 @@ class _Cache:
     cross: dict[str, Array] = field(default_factory=dict)
 
     def keep(self, places: Sequence[int]) -> None:
-        """Drops the other rows."""
+        """Drops the other rows, one array after another, so that old and new are not held all at once."""
         self.hidden = self.hidden[places]
         self.mask = self.mask[places]
-        self.own = {name: value[places] for name, value in self.own.items()}
-        self.cross = {name: value[places] for name, value in self.cross.items()}
+        for arrays in (self.own, self.cross):
+            for name in arrays:
+                arrays[name] = arrays[name][places]
 
 
 def _limit(row: Utterance) -> int:
     expected = math.ceil(_TOKENS_PER_S * len(row.samples) / SAMPLE_RATE_HZ)
     return max(expected, len(row.prefix) + _MIN_NEW_TOKENS)
-
-
-def _padded(rows: Sequence[Float32]) -> tuple[Float32, Int64]:
-    """Rows of samples side by side, (rows, samples), and the mask of what is real."""
-    longest = max(_MIN_SAMPLES, *map(len, rows))
-    samples = np.zeros((len(rows), longest), np.float32)
-    mask = np.zeros((len(rows), longest), np.int64)
-    for place, row in enumerate(rows):
-        samples[place, : len(row)] = row
-        mask[place, : max(len(row), _MIN_SAMPLES)] = 1
-    return samples, mask
 
 
 def _repetition(tokens: Sequence[int]) -> int:
