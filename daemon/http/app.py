@@ -2,18 +2,18 @@
 
 from quart_trio import QuartTrio
 
+from audiocpp.daemon.backend import EXTENSION, Backend, RunTask
 from audiocpp.daemon.http import errors, guards
-from audiocpp.daemon.http.backend import EXTENSION, Backend, RunTask
 from audiocpp.daemon.http.connection import HttpConnection, ServedRequest, WebSocketConnection
 from audiocpp.daemon.http.health import health
 from audiocpp.daemon.http.models import models
 from audiocpp.daemon.http.speech import speech
-from audiocpp.daemon.http.spool import Spool
 from audiocpp.daemon.http.tasks import tasks
 from audiocpp.daemon.http.transcriptions import transcriptions
 from audiocpp.daemon.http.voices import voices
 from audiocpp.daemon.live.websocket import live
 from audiocpp.daemon.services import Services
+from audiocpp.daemon.spool import Spool
 from audiocpp.daemon.tasks import run_task
 
 BLUEPRINTS = (health, models, voices, speech, transcriptions, tasks, live)

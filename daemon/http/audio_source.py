@@ -9,8 +9,8 @@ from pathlib import Path
 import trio
 from quart import request
 
+from audiocpp.daemon.backend import backend
 from audiocpp.daemon.errors import Forbidden, InvalidRequest
-from audiocpp.daemon.http.backend import backend
 from audiocpp.daemon.http.guards import is_local
 
 _DATA_URI = re.compile(r"data:[^,]{0,256};base64,", re.IGNORECASE)

@@ -6,8 +6,8 @@ from contextlib import aclosing
 import trio
 from quart import request
 
+from audiocpp.daemon.backend import backend
 from audiocpp.daemon.errors import BodyTooLarge, RequestTimeout
-from audiocpp.daemon.http.backend import backend
 
 IDLE_TIMEOUT_S = 30.0
 """Longest pause within a body."""

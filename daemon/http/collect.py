@@ -7,8 +7,8 @@ from typing import TypeVar
 
 import trio
 
+from audiocpp.daemon.backend import backend
 from audiocpp.daemon.codecs import DecodedAudio
-from audiocpp.daemon.http.backend import backend
 from audiocpp.daemon.registry import ModelEntry
 from audiocpp.daemon.tasks import TaskRun
 from audiocpp.engines.tasks import AudioFormat, Segment, TaskEvent, TaskRequest, TextDelta

@@ -8,9 +8,9 @@ from quart import Response, has_websocket_context, request, websocket
 from quart.wrappers.base import BaseRequestWebsocket
 from quart_trio import QuartTrio
 
+from audiocpp.daemon.backend import backend
 from audiocpp.daemon.config import ApiKeyFile, ServerConfig
 from audiocpp.daemon.errors import ConfigError, Forbidden, Unauthorized
-from audiocpp.daemon.http.backend import backend
 
 OPEN_PATHS = frozenset({"/health"})
 """Served without a key, so that supervisors and load balancers need none."""

@@ -5,7 +5,7 @@ import html
 import trio
 from quart import Blueprint, Response
 
-from audiocpp.daemon.http.backend import backend
+from audiocpp.daemon.backend import backend
 from audiocpp.daemon.http.reply import bytes_reply, json_reply
 from audiocpp.daemon.services import Services
 

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 from quart import Blueprint, Response, request
 
-from audiocpp.daemon.http.backend import backend
+from audiocpp.daemon.backend import backend
 from audiocpp.daemon.http.body import whole_body
 from audiocpp.daemon.http.json_body import read_json
 from audiocpp.daemon.http.reply import json_reply

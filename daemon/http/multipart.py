@@ -8,11 +8,11 @@ from quart import request
 from werkzeug.exceptions import RequestEntityTooLarge
 from werkzeug.sansio.multipart import Data, Epilogue, Field, File, MultipartDecoder, NeedData
 
+from audiocpp.daemon.backend import backend
 from audiocpp.daemon.errors import InvalidRequest
-from audiocpp.daemon.http.backend import backend
 from audiocpp.daemon.http.body import body_pieces
 from audiocpp.daemon.http.connection import served_request
-from audiocpp.daemon.http.spool import SpooledFile
+from audiocpp.daemon.spool import SpooledFile
 
 MAX_PARTS = 256
 MEMORY_BYTES = 1 << 20

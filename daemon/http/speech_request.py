@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from audiocpp.daemon.backend import backend
 from audiocpp.daemon.errors import InvalidRequest
-from audiocpp.daemon.http.backend import backend
-from audiocpp.daemon.http.fields import Flag, Milliseconds, flag, language_tag
-from audiocpp.daemon.http.request_options import COPIED_SCALARS, request_options, speed_option
 from audiocpp.daemon.http.voices import CLONE, voice_for
 from audiocpp.daemon.registry import ModelEntry
+from audiocpp.daemon.request_fields import Flag, Milliseconds, flag, language_tag
+from audiocpp.daemon.request_options import COPIED_SCALARS, request_options, speed_option
 from audiocpp.engines.tasks import TaskRequest
 
 JSON_FORMATS = ("json", "b64_json")

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import trio
 
+from audiocpp.daemon.backend import backend
 from audiocpp.daemon.codecs import Encoder
 from audiocpp.daemon.errors import RunFailed
-from audiocpp.daemon.http.backend import backend
 from audiocpp.daemon.http.collect import first_error, iterated
 from audiocpp.daemon.registry import ModelEntry
 from audiocpp.daemon.tasks import TaskRun

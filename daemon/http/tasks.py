@@ -8,18 +8,18 @@ from typing import Any
 import msgspec
 from quart import Blueprint, Response
 
+from audiocpp.daemon.backend import backend
 from audiocpp.daemon.errors import InvalidRequest
 from audiocpp.daemon.http.audio_source import base64_audio, local_audio
-from audiocpp.daemon.http.backend import backend
 from audiocpp.daemon.http.body import whole_body
 from audiocpp.daemon.http.collect import decoded_format, model_rate_hz, recognise
-from audiocpp.daemon.http.fields import Milliseconds, language_tag
 from audiocpp.daemon.http.json_body import convert, parse_object
 from audiocpp.daemon.http.reply import json_reply
-from audiocpp.daemon.http.request_options import COPIED_SCALARS, request_options
 from audiocpp.daemon.http.synthesis import synthesize
 from audiocpp.daemon.http.voices import voice_for
 from audiocpp.daemon.registry import ModelEntry
+from audiocpp.daemon.request_fields import Milliseconds, language_tag
+from audiocpp.daemon.request_options import COPIED_SCALARS, request_options
 from audiocpp.engines.tasks import Segment, TaskRequest, Word
 
 tasks = Blueprint("tasks", __name__)

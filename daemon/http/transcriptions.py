@@ -9,18 +9,18 @@ import msgspec
 import trio
 from quart import Blueprint, Response
 
+from audiocpp.daemon.backend import backend
 from audiocpp.daemon.codecs import DecodedAudio
 from audiocpp.daemon.errors import InvalidRequest
 from audiocpp.daemon.http.audio_source import local_audio
-from audiocpp.daemon.http.backend import backend
 from audiocpp.daemon.http.collect import decoded_format, model_rate_hz, recognise, run_on_audio
-from audiocpp.daemon.http.fields import Flag, Milliseconds, busy_timeout, flag, language_tag
 from audiocpp.daemon.http.json_body import parse_object, read_json
 from audiocpp.daemon.http.multipart import Form, is_multipart, read_form
-from audiocpp.daemon.http.request_options import request_options
 from audiocpp.daemon.http.sse import Stream, streamed_reply
 from audiocpp.daemon.http.transcript_formats import FORMATS, PLAIN_FORMATS, VERBOSE, verbose_json
 from audiocpp.daemon.registry import ModelEntry
+from audiocpp.daemon.request_fields import Flag, Milliseconds, busy_timeout, flag, language_tag
+from audiocpp.daemon.request_options import request_options
 from audiocpp.engines.tasks import Mode, TaskEvent, TaskRequest, TextDelta
 
 transcriptions = Blueprint("transcriptions", __name__)

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import trio
 from quart import Blueprint, Response, request
 
+from audiocpp.daemon.backend import backend
 from audiocpp.daemon.errors import InvalidRequest
-from audiocpp.daemon.http.backend import backend
 from audiocpp.daemon.http.reply import json_reply
 from audiocpp.daemon.registry import ModelEntry
 from audiocpp.daemon.voices import Recording, VoiceChoice, choose_voice, is_voice_name, read_library, voice_names

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from audiocpp.daemon.errors import InvalidRequest, NotFound
-from audiocpp.daemon.http.fields import busy_timeout, flag, language_tag, whole_number
-from audiocpp.daemon.http.request_options import request_options
 from audiocpp.daemon.registry import ModelEntry, Registry
+from audiocpp.daemon.request_fields import busy_timeout, flag, language_tag, whole_number
+from audiocpp.daemon.request_options import request_options
 from audiocpp.engines.tasks import AudioFormat, SampleEncoding, TaskRequest
 
 SAMPLE_FORMATS: tuple[SampleEncoding, ...] = ("s16le", "f32le", "mulaw", "alaw")

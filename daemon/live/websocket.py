@@ -10,8 +10,8 @@ import trio
 from quart import Blueprint, websocket
 from quart.wrappers import Websocket
 
+from audiocpp.daemon.backend import backend
 from audiocpp.daemon.errors import DaemonError
-from audiocpp.daemon.http.backend import backend
 from audiocpp.daemon.live.ingest import IngestQueue
 from audiocpp.daemon.live.messages import (
     Audio,

@@ -95,10 +95,18 @@ async def test_finalize_gives_what_was_said_and_the_session_goes_on(daemon: Daem
         assert (received[-1]["type"], code) == ("transcript.text.done", 1000)
 
 
-async def test_partials_are_sent_when_asked_for(daemon: DaemonProcess, pcm: bytes) -> None:
-    async with session(daemon, "&partials=true") as socket:
-        received, _ = await transcript(socket, pcm)
-    assert any(event["type"] == "transcript.text.partial" for event in received)
+async def test_partials_are_sent_while_one_speaks(daemon: DaemonProcess, pcm: bytes) -> None:
+    async with session(daemon, "&partials=true") as socket, trio.open_nursery() as nursery:
+
+        async def speak() -> None:
+            for start in range(0, len(pcm), 3200):
+                await socket.send_message(pcm[start : start + 3200])
+                await trio.sleep(0.1)  # as fast as one speaks: partials are made when there is time for them
+
+        nursery.start_soon(speak)
+        while json.loads(await socket.get_message())["type"] != "transcript.text.partial":
+            continue
+        nursery.cancel_scope.cancel()
 
 
 async def test_silence_and_noise_frames_of_any_bytes_are_audio(daemon: DaemonProcess) -> None:

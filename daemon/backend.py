@@ -8,9 +8,9 @@ import trio
 from quart import current_app
 
 from audiocpp.daemon.errors import RequestTimeout
-from audiocpp.daemon.http.spool import Spool
 from audiocpp.daemon.registry import ModelEntry
 from audiocpp.daemon.services import Services
+from audiocpp.daemon.spool import Spool
 from audiocpp.daemon.tasks import TaskRun
 from audiocpp.engines.tasks import TaskRequest
 
