@@ -45,7 +45,7 @@ class _Speaking:
 
     Attributes:
         start: where speech was detected; `audio_start`: where its audio begins, a little before.
-        sent: its tokens that were sent; `guess`: the last hypothesis, which begins with them.
+        sent: its tokens that were sent, as `text`; `guess`: the last hypothesis, which begins with them.
         guessed_up_to: end of the audio of the last guess that was started; `taken_up_to`: of the last one taken.
         shown: a partial was sent.
     """
@@ -54,6 +54,7 @@ class _Speaking:
     audio_start: int
     guessed_up_to: int
     sent: Tokens = ()
+    text: str = ""
     guess: Tokens = ()
     taken_up_to: int = 0
     shown: bool = False
@@ -152,12 +153,7 @@ class LiveTranscription:
         if speaking.sent or is_plausible(self._decoder.text(tokens), stretch.duration_s):
             self._history.add(Spoken(speaking.audio_start, audio_end, tokens))
             yield from self._send(speaking, tokens)
-            yield Segment(
-                index=self._segments,
-                start=stretch.start_s,
-                end=stretch.end_s,
-                text=self._decoder.text(tokens).strip(),
-            )
+            yield Segment(index=self._segments, start=stretch.start_s, end=stretch.end_s, text=speaking.text.strip())
             self._segments += 1
         if speaking.shown:
             yield TextPartial("")
@@ -203,6 +199,7 @@ class LiveTranscription:
     def _send(self, speaking: _Speaking, tokens: Tokens) -> Iterator[TaskEvent]:
         added = self._text.push(self._piece(speaking, tokens))
         speaking.sent = tokens
+        speaking.text += added
         if added:
             yield TextDelta(added)
 

@@ -58,7 +58,7 @@ class GraphCache:
         stamp = f"{facts.st_size} {facts.st_mtime_ns} {facts.st_ctime_ns} {facts.st_ino}"
         note = self._folder / f"{source.stem}-{place}.sha256"
         if note.is_file():
-            known, _, digest = note.read_text().partition("\n")
+            known, _, digest = note.read_text(errors="replace").partition("\n")
             if known == stamp and len(digest) == 64:
                 return digest
         with source.open("rb") as file:

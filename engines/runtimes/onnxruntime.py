@@ -68,6 +68,10 @@ def open_onnx(
     """
     if not path.is_file():
         raise LoadError(f"{path}: there is no such file")
+    available = ort.get_available_providers()
+    for name, _ in providers:
+        if name not in available:
+            raise LoadError(f"{path}: this ONNX Runtime has no {name}; it has {', '.join(available)}", param="backend")
     settings = _settings(options, threads)
     on_cpu = [name for name, _ in providers] == [CPU]
     session = None
