@@ -23,6 +23,7 @@ COMMANDS = Path(sys.executable).parent
 
 MODELS: tuple[Mapping[str, object], ...] = (
     {"id": "moonshine", "family": "moonshine_asr", "task": "asr"},
+    {"id": "moonshine-live", "family": "moonshine_asr", "task": "asr", "mode": "streaming"},
     {"id": "vad", "family": "silero_vad", "task": "vad"},
     {"id": "piper", "family": "piper_tts", "task": "tts"},
 )
