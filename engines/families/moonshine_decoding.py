@@ -118,9 +118,11 @@ class MoonshineDecoding:
         return frames, mask
 
     def _encode_row(self, samples: Float32, control: RunControl) -> Float32:
-        feeds = {"input_values": samples[np.newaxis], "attention_mask": np.ones((1, len(samples)), np.int64)}
+        mask = np.ones((1, len(samples)), np.int64)
+        feeds: dict[str, Array] = {"input_values": samples[np.newaxis], "attention_mask": mask}
         (hidden,) = self._encoder.run(feeds, control)
-        return hidden[0]
+        row: Float32 = hidden[0]
+        return row
 
     def _step(self, inputs: Int64, cache: "_Cache", control: RunControl) -> Int64:
         """Runs the decoder over `inputs` (rows, n) after the cache, extends the cache, and predicts (rows,) tokens."""
