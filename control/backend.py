@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable
 
 from audiocpp.control.protocol import (
+    ExplainReply,
     LoadReply,
     ModelRow,
     PackageRow,
@@ -50,6 +51,9 @@ class AdminBackend(Protocol):
 
         Raises with code `request_timeout` when it is not resident after `timeout_s`; the load then goes on.
         """
+
+    async def explain(self, model_id: str) -> ExplainReply:
+        """What loading the model would mean: placement, estimate, evictions, every limit. Changes nothing."""
 
     async def unload(self, model_ids: Sequence[str] | None, *, force: bool, timeout_s: float) -> UnloadReply:
         """Take models out of memory, all of them when `model_ids` is None. Unknown ids change nothing and raise.

@@ -17,6 +17,10 @@ class LoadBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     timeout_s: Seconds = LOAD_TIMEOUT_S
 
 
+class ExplainBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    id: str
+
+
 class UnloadBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Either `ids` or `all`, never both and never neither."""
 
@@ -48,7 +52,7 @@ class InvalidBody(Exception):
         self.message = message
 
 
-Body = TypeVar("Body", LoadBody, UnloadBody, PullBody)
+Body = TypeVar("Body", LoadBody, ExplainBody, UnloadBody, PullBody)
 
 
 def parse_body(data: bytes, kind: type[Body]) -> Body:

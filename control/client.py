@@ -10,6 +10,7 @@ from typing import cast
 from audiocpp.control.failures import NotReachable, TimedOut, VersionMismatch, replied_error
 from audiocpp.control.protocol import (
     ADMIN_VERSION,
+    EXPLAIN_PATH,
     HEARTBEAT_S,
     LOAD_PATH,
     LOAD_TIMEOUT_S,
@@ -21,6 +22,7 @@ from audiocpp.control.protocol import (
     UNLOAD_PATH,
     UNLOAD_TIMEOUT_S,
     VERSION_HEADER,
+    ExplainReply,
     LoadReply,
     ModelsReply,
     PackagesReply,
@@ -65,6 +67,10 @@ class AdminClient:
         """Make a model resident; a no-op with `changed: false` when it is."""
         body = {"id": model_id, "wait": wait, "timeout_s": timeout_s}
         return cast("LoadReply", self._call("POST", LOAD_PATH, body, work_s=timeout_s))
+
+    def explain(self, model_id: str) -> ExplainReply:
+        """What loading a model would mean now; nothing is changed."""
+        return cast("ExplainReply", self._call("POST", EXPLAIN_PATH, {"id": model_id}))
 
     def unload(
         self, model_ids: Sequence[str] | None, *, force: bool = False, timeout_s: float = UNLOAD_TIMEOUT_S

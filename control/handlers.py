@@ -6,10 +6,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from audiocpp.control.backend import AdminBackend, BackendError
-from audiocpp.control.bodies import LoadBody, PullBody, UnloadBody, parse_body
+from audiocpp.control.bodies import ExplainBody, LoadBody, PullBody, UnloadBody, parse_body
 from audiocpp.control.ndjson import Event, EventBody, Report
 from audiocpp.control.peer import PeerCredentials
 from audiocpp.control.protocol import (
+    EXPLAIN_PATH,
     LOAD_PATH,
     MODELS_PATH,
     PACKAGES_PATH,
@@ -71,6 +72,10 @@ async def _packages(call: Call) -> Reply:
     return {"packages": await call.backend.packages()}
 
 
+async def _explain(call: Call) -> Reply:
+    return await call.backend.explain(parse_body(call.body, ExplainBody).id)
+
+
 async def _load(call: Call) -> Reply:
     body = parse_body(call.body, LoadBody)
     with _audited(call, "load", body.id):
@@ -124,6 +129,7 @@ ROUTES: tuple[Route, ...] = (
     Route(MODELS_PATH, "GET", Right.READ, _models),
     Route(PS_PATH, "GET", Right.READ, _ps),
     Route(PACKAGES_PATH, "GET", Right.READ, _packages),
+    Route(EXPLAIN_PATH, "POST", Right.READ, _explain),
     Route(LOAD_PATH, "POST", Right.WRITE, _load),
     Route(UNLOAD_PATH, "POST", Right.WRITE, _unload),
     Route(PULL_PATH, "POST", Right.WRITE, _pull),

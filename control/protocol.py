@@ -22,6 +22,7 @@ LOAD_PATH: Final = f"{PREFIX}/load"
 UNLOAD_PATH: Final = f"{PREFIX}/unload"
 PACKAGES_PATH: Final = f"{PREFIX}/packages"
 PULL_PATH: Final = f"{PREFIX}/pull"
+EXPLAIN_PATH: Final = f"{PREFIX}/explain"
 
 READER_GROUP: Final = "audiocpp"
 WRITER_GROUP: Final = "audiocpp-admin"
@@ -153,6 +154,57 @@ class LoadReply(TypedDict):
     seconds: float | None
     resident_bytes: int | None
     placement: str | None
+
+
+class LimitRow(TypedDict):
+    """What a limit on memory still allows, loads in progress taken off."""
+
+    name: str
+    free_bytes: int
+
+
+class PlacementRow(TypedDict):
+    """Where a model could run, and why there."""
+
+    backend: str
+    device: int
+    runtime: str
+    providers: list[str]
+    threads: int
+    reason: str
+
+
+class RefusalRow(TypedDict):
+    """A backend that was looked at, and why it does not serve."""
+
+    backend: str
+    reason: str
+
+
+RoomNow = Literal["resident", "now", "after_eviction", "after_waiting", "never"]
+
+
+class ExplainReply(TypedDict):
+    """What loading a model would mean now. Nothing is changed by asking.
+
+    `room` is `resident` (it is loaded), `now`, `after_eviction` (of `evicts`), `after_waiting` (for models in use) or
+    `never`; `binding_limit` names what stands in the way in the latter two cases. `estimate_source` is `measured` when
+    the model has been loaded here before, else `rule`.
+    """
+
+    id: str
+    state: ModelState
+    reason: str | None
+    missing_packages: list[str]
+    estimate_bytes: int
+    estimate_source: Literal["measured", "rule"]
+    resident_bytes: int | None
+    room: RoomNow
+    evicts: list[str]
+    binding_limit: str | None
+    limits: list[LimitRow]
+    placements: list[PlacementRow]
+    refusals: list[RefusalRow]
 
 
 class UnloadReply(TypedDict):

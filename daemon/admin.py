@@ -7,6 +7,7 @@ import trio.lowlevel
 
 from audiocpp.control.backend import ReportPull
 from audiocpp.control.protocol import (
+    ExplainReply,
     LoadReply,
     ModelRow,
     PackageRow,
@@ -19,6 +20,7 @@ from audiocpp.control.protocol import (
 )
 from audiocpp.daemon import packages
 from audiocpp.daemon.errors import DaemonError
+from audiocpp.daemon.explain import explain
 from audiocpp.daemon.lifecycle import State
 from audiocpp.daemon.residents import ModelStatus
 from audiocpp.daemon.services import Services
@@ -83,6 +85,9 @@ class Admin:
             return _load_reply(residency.status_of(model_id), changed=before.state in _NOT_IN_MEMORY, seconds=None)
         report = await residency.load(model_id, timeout_s=timeout_s)
         return _load_reply(residency.status_of(model_id), changed=report.changed, seconds=report.seconds)
+
+    async def explain(self, model_id: str) -> ExplainReply:
+        return explain(self._services, self._services.registry.find(model_id))
 
     async def unload(self, model_ids: Sequence[str] | None, *, force: bool, timeout_s: float) -> UnloadReply:
         ids = list(self._services.registry.entries) if model_ids is None else model_ids

@@ -241,7 +241,7 @@ class Planner:
         effects: list[Effect] = []
         while self._line:
             model = self._line[0]
-            decision = self._room.decide(model, self._in_memory())
+            decision = self._room.decide(model, self.in_memory())
             match decision:
                 case Fits():
                     self._leave_line(model)
@@ -258,7 +258,8 @@ class Planner:
                     return effects
         return effects
 
-    def _in_memory(self) -> list[Model]:
+    def in_memory(self) -> list[Model]:
+        """The models in memory, or on their way in or out."""
         absent = (State.NOT_INSTALLED, State.UNLOADED, State.FAILED)
         return [model for model in self.models.values() if model.state not in absent]
 

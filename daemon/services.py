@@ -26,7 +26,7 @@ from audiocpp.daemon.supervisor import Supervisor
 from audiocpp.engines import wire
 from audiocpp.engines.catalog import Catalog
 from audiocpp.engines.host import HostFacts, read_host
-from audiocpp.engines.placement import Placement, choose_placement
+from audiocpp.engines.placement import Placement, PlacementChoice, choose_placement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,10 +43,15 @@ class Services:
     residency: Residents
     codecs: Codecs
     host: HostFacts
+    estimates: Estimates
     spool_dir: Path
     started_at: float
     version: str = __version__
     commit: str = ""
+
+    def is_learned(self, entry: ModelEntry) -> bool:
+        """Whether the entry's memory has been measured here, with these files and options."""
+        return self.estimates.learned(_estimate_key(entry)) is not None
 
     async def serve(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Runs what must run for requests to be served, until cancelled."""
@@ -92,6 +97,7 @@ def build_services(config: ServerConfig, *, config_path: Path | None, environ: M
         residency=Residents(registry, supervisor, slots, store),
         codecs=Codecs(),
         host=host,
+        estimates=estimates,
         spool_dir=cache / "spool",
         started_at=trio.current_time(),
         commit=os.environ.get("AUDIOCPP_COMMIT", ""),
@@ -156,11 +162,20 @@ def _load_command(
 
 
 def _placement(entry: ModelEntry, host: HostFacts, config: ServerConfig) -> Placement:
-    own = entry.options.get("threads")
-    threads = config.threads if own is None else int(own)
-    choice = choose_placement(
-        entry.spec, entry.package, host, wanted=entry.backend, device=entry.device, threads=threads
-    )
+    choice = placements(entry, host, config)
     if not choice.placements:
         raise ModelFailed(f"model {entry.id!r} cannot be placed: {choice.explain()}")
     return choice.placements[0]
+
+
+def placements(entry: ModelEntry, host: HostFacts, config: ServerConfig) -> PlacementChoice:
+    """Where the entry can run here, best first, and why not elsewhere."""
+    own = entry.options.get("threads")
+    return choose_placement(
+        entry.spec,
+        entry.package,
+        host,
+        wanted=entry.backend,
+        device=entry.device,
+        threads=config.threads if own is None else int(own),
+    )

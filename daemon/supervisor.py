@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import trio
 
 from audiocpp.daemon.errors import DaemonError, ModelFailed, ServerBusy, ShuttingDown, WorkerDied
+from audiocpp.daemon.eviction import ByteLimit, Decision
 from audiocpp.daemon.ledger import Ledger, Row
 from audiocpp.daemon.lifecycle import Model, State, Ticket
 from audiocpp.daemon.pool import Residence, WorkerPool
@@ -107,6 +108,11 @@ class Supervisor:
             with trio.move_on_at(self.planner.next_expiry()):
                 await self._changed.wait()
             self._perform(self.planner.expire(now=trio.current_time()))
+
+    def forecast(self, model: str) -> tuple[Decision, list[ByteLimit]]:
+        """What a load of the model would come to now, and the limits it is held against. Changes nothing."""
+        others = [other for other in self.planner.in_memory() if other.name != model]
+        return self._ledger.decide(self.planner.models[model], others), self._ledger.byte_limits(others)
 
     # For requests.
 

@@ -36,6 +36,7 @@ VERBS: tuple[Verb, ...] = (
     Verb("models", "all configured models and their states", "audiocppctl models"),
     Verb("ps", "the models in memory and what they hold", "audiocppctl ps --json"),
     Verb("load", "make a model resident", "audiocppctl load moonshine --timeout 60"),
+    Verb("explain", "what loading a model would mean, and why", "audiocppctl explain moonshine"),
     Verb("unload", "take models out of memory", "audiocppctl unload --all --force"),
     Verb("packages", "packages of model files, installed or not", "audiocppctl packages"),
     Verb("pull", "download and install packages", "audiocppctl pull moonshine_tiny_en"),

@@ -232,6 +232,6 @@ INERT: dict[type[msgspec.Struct], frozenset[str]] = {
             "ui_management",
         }
     ),
-    ModelConfig: frozenset({"config", "fallback", "memory_limit_mb", "resume_ms", "weight"}),
+    ModelConfig: frozenset({"config", "fallback", "resume_ms", "weight"}),
 }
 """Keys that are read and checked but change nothing in this version. Setting one is logged."""

@@ -64,6 +64,24 @@ async def test_json_of_a_reading_verb_is_the_reply_and_the_schema(
     assert answer[field]
 
 
+@pytest.mark.parametrize("command", [["explain", "moonshine"], ["load", "moonshine", "--dry-run"]])
+async def test_explain_prints_placement_memory_limits_and_evictions(
+    backend: FakeBackend, tmp_path: Path, capsys: Captured, command: list[str]
+) -> None:
+    async with admin_socket(backend, tmp_path) as path:
+        assert await run(path, *command) == ExitCode.OK
+    printed = capsys.readouterr().out
+    assert printed.splitlines()[0] == "moonshine is unloaded and fits after unloading piper"
+    for part in (
+        "97.0 MiB (measured before)",
+        "the host's free memory allows",
+        "onnxruntime:CPUExecutionProvider",
+        "cuda",
+    ):
+        assert part in printed
+    assert backend.states["moonshine"] == "unloaded"
+
+
 async def test_common_options_may_stand_before_the_verb(backend: FakeBackend, tmp_path: Path, capsys: Captured) -> None:
     async with admin_socket(backend, tmp_path) as path:
         assert await in_thread(partial(main, ["--json", "--socket", path, "ps"])) == ExitCode.OK

@@ -53,6 +53,7 @@ def admin(backend: FakeBackend) -> Admin:
 
 
 BODIES = {
+    protocol.EXPLAIN_PATH: {"id": "moonshine"},
     protocol.LOAD_PATH: {"id": "moonshine"},
     protocol.UNLOAD_PATH: {"all": True},
     protocol.PULL_PATH: {"package": "nothing"},

@@ -6,6 +6,7 @@ import trio
 
 from audiocpp.control.backend import ReportPull
 from audiocpp.control.protocol import (
+    ExplainReply,
     LoadReply,
     ModelRow,
     ModelState,
@@ -101,6 +102,34 @@ class FakeBackend:
             "seconds": seconds,
             "resident_bytes": MODEL_BYTES if wait else None,
             "placement": "cpu",
+        }
+
+    async def explain(self, model_id: str) -> ExplainReply:
+        self._may_fail()
+        self._must_know(model_id)
+        return {
+            "id": model_id,
+            "state": self.states[model_id],
+            "reason": None,
+            "missing_packages": [],
+            "estimate_bytes": MODEL_BYTES,
+            "estimate_source": "measured",
+            "resident_bytes": None,
+            "room": "after_eviction",
+            "evicts": ["piper"],
+            "binding_limit": None,
+            "limits": [{"name": "the host's free memory", "free_bytes": 2 * MODEL_BYTES}],
+            "placements": [
+                {
+                    "backend": "cpu",
+                    "device": 0,
+                    "runtime": "onnxruntime",
+                    "providers": ["CPUExecutionProvider"],
+                    "threads": 2,
+                    "reason": "the best that is here",
+                }
+            ],
+            "refusals": [{"backend": "cuda", "reason": "needs an NVIDIA GPU"}],
         }
 
     async def unload(self, model_ids: Sequence[str] | None, *, force: bool, timeout_s: float) -> UnloadReply:

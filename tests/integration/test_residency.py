@@ -200,3 +200,20 @@ def test_a_stopped_worker_is_noticed_and_its_request_fails(tmp_path: Path, model
         assert reply.status_code == 500
         assert "has not answered" in reply.json()["error"]["message"]
         assert speak(client).status_code == 200
+
+
+def test_explain_says_what_a_load_would_mean_and_changes_nothing(tmp_path: Path, models_root: Path) -> None:
+    with running_daemon(tmp_path, models_root, max_loaded_models=1) as daemon:
+        before = daemon.ctl("explain", "piper")
+        assert (before["state"], before["room"], before["estimate_source"]) == ("unloaded", "now", "rule")
+        assert before["placements"][0]["providers"] == ["CPUExecutionProvider"]
+        assert {limit["name"] for limit in before["limits"]} >= {"the host's free memory"}
+        daemon.ctl("load", "piper")
+        forecast = daemon.ctl("load", "vad", "--dry-run")
+        assert (forecast["room"], forecast["evicts"]) == ("after_eviction", ["piper"])
+        assert list(daemon.ps()) == ["piper"]
+        assert daemon.ctl("explain", "piper")["room"] == "resident"
+        daemon.ctl("unload", "piper")
+        after = daemon.ctl("explain", "piper")
+        assert after["estimate_source"] == "measured"
+        assert after["estimate_bytes"] < before["estimate_bytes"]
