@@ -30,10 +30,14 @@ class Unauthorized(DaemonError):
 
 
 class Forbidden(DaemonError):
+    """The request may not do this, or not from there."""
+
     status, type, code = 403, "forbidden", "forbidden"
 
 
 class NotFound(DaemonError):
+    """There is no such route, or no such thing."""
+
     status, type, code = 404, "not_found", "not_found"
 
 
@@ -50,14 +54,20 @@ class ModelNotInstalled(DaemonError):
 
 
 class MethodNotAllowed(DaemonError):
+    """The route takes other methods; `Allow` lists them."""
+
     status, type, code = 405, "invalid_request_error", "method_not_allowed"
 
 
 class Conflict(DaemonError):
+    """The present state does not allow it."""
+
     status, type, code = 409, "invalid_request_error", "conflict"
 
 
 class BodyTooLarge(DaemonError):
+    """The body, an upload or a recording is larger than a stated limit."""
+
     status, type, code = 413, "invalid_request_error", "body_too_large"
 
 
@@ -68,6 +78,8 @@ class UnsupportedMedia(DaemonError):
 
 
 class RequestTimeout(DaemonError):
+    """The client or the run took longer than a stated limit."""
+
     status, type, code = 408, "invalid_request_error", "request_timeout"
 
 
@@ -90,14 +102,20 @@ class RunFailed(DaemonError):
 
 
 class ServerBusy(DaemonError):
+    """No slot became free in time; `Retry-After` says when to come back."""
+
     status, type, code = 503, "server_busy", "server_busy"
 
 
 class InsufficientMemory(DaemonError):
+    """The model does not fit into memory now."""
+
     status, type, code = 503, "insufficient_memory", "insufficient_memory"
 
 
 class ShuttingDown(DaemonError):
+    """The daemon is stopping."""
+
     status, type, code = 503, "server_busy", "shutting_down"
 
 

@@ -7,9 +7,18 @@ from typing import Any
 
 import msgspec
 from msgspec import inspect
+from quart_trio import QuartTrio
+from werkzeug.routing import Rule
 
+from audiocpp.daemon import errors as daemon_errors
 from audiocpp.daemon.config import LiveIngest, ModelConfig, ServerConfig, VoicePreset
 from audiocpp.daemon.config.model import INERT, MAX_MS
+from audiocpp.daemon.errors import DaemonError
+from audiocpp.daemon.http.app import BLUEPRINTS
+from audiocpp.daemon.http.speech_request import SpeechBody
+from audiocpp.daemon.http.tasks import RequestObject
+from audiocpp.daemon.http.transcriptions import TranscriptionBody
+from audiocpp.daemon.live.session import CLOSE_CODES
 from audiocpp.engines.catalog import Catalog
 from audiocpp.engines.spec import ModelSpec, OptionSpec, PackageSpec
 
@@ -63,6 +72,36 @@ def model_options() -> str:
     return table(("Key", "Option", "Type", "Default", "Meaning"), rows)
 
 
+def routes() -> str:
+    """One row for each route, with the first line of what its function says of itself."""
+    app = QuartTrio("audiocpp", static_folder=None)
+    for blueprint in BLUEPRINTS:
+        app.register_blueprint(blueprint)
+    return table(("Method", "Path", "What it does"), (_route_row(app, rule) for rule in app.url_map.iter_rules()))
+
+
+def _route_row(app: QuartTrio, rule: Rule) -> tuple[str, ...]:
+    method = "WebSocket" if rule.websocket else ", ".join((rule.methods or set()) - {"HEAD", "OPTIONS"})
+    said = app.view_functions[rule.endpoint].__doc__ or ""
+    return method, f"`{rule.rule.replace('<path:model_id>', 'ID')}`", said.partition("\n")[0]
+
+
+def errors() -> str:
+    """One row for each error that a client can see."""
+    known = vars(daemon_errors).values()
+    kinds = [kind for kind in known if isinstance(kind, type) and issubclass(kind, DaemonError)]
+    rows = (
+        (str(kind.status), f"`{kind.type}`", f"`{kind.code}`", (kind.__doc__ or "").partition("\n")[0])
+        for kind in sorted(kinds, key=lambda kind: (kind.status, kind.code))
+        if kind is not DaemonError
+    )
+    return table(("Status", "Type", "Code", "When"), rows)
+
+
+def close_codes() -> str:
+    return table(("Code", "When"), ((str(code), meaning) for code, meaning in CLOSE_CODES.items()))
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "server-keys": lambda: keys(ServerConfig),
     "model-keys": lambda: keys(ModelConfig),
@@ -71,6 +110,12 @@ TABLES: dict[str, Callable[[], str]] = {
     "packages": packages,
     "request-options": request_options,
     "model-options": model_options,
+    "routes": routes,
+    "speech-members": lambda: keys(SpeechBody),
+    "transcription-members": lambda: keys(TranscriptionBody),
+    "task-members": lambda: keys(RequestObject),
+    "errors": errors,
+    "close-codes": close_codes,
 }
 
 
@@ -112,6 +157,8 @@ def _key_row(field: inspect.Field, struct: type[msgspec.Struct]) -> tuple[str, .
 def _default(field: inspect.Field) -> str:
     if field.required:
         return "required"
+    if field.default is msgspec.NODEFAULT and field.default_factory is msgspec.NODEFAULT:
+        return ""  # msgspec.UNSET: absent is not the same as null
     value: Any = field.default_factory() if field.default is msgspec.NODEFAULT else field.default
     if isinstance(value, msgspec.Struct):
         return "see below"
@@ -128,8 +175,10 @@ def _type(kind: inspect.Type) -> str:
             return ", ".join(f"`{msgspec.json.encode(value).decode()}`" for value in kind.values)
         case inspect.IntType() | inspect.FloatType():
             return _number(kind)
-        case inspect.VarTupleType():
+        case inspect.VarTupleType() | inspect.ListType():
             return f"array of {_type(kind.item_type)}s"
+        case inspect.DictType(value_type=inspect.AnyType()):
+            return "object"
         case inspect.DictType():
             return f"object of {_type(kind.value_type)}s"
         case inspect.StructType():

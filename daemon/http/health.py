@@ -25,6 +25,7 @@ PAGE = """<!doctype html>
 
 @health.get("/health")
 async def get_health() -> Response:
+    """Tells that the daemon serves, and what it is. Needs no key."""
     services = backend().services
     return json_reply(
         {
@@ -42,6 +43,7 @@ async def get_health() -> Response:
 
 @health.get("/")
 async def get_page() -> Response:
+    """A page with the version and the models."""
     services = backend().services
     models = ", ".join(f"{row.id} ({row.state})" for row in services.residency.snapshot()) or "none"
     links = " ".join(f'<a href="{link}">{link}</a>' for link in LINKS)

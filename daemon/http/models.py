@@ -24,6 +24,7 @@ class UnloadBody(msgspec.Struct, kw_only=True):
 
 @models.get("/v1/models")
 async def list_models() -> Response:
+    """Lists the entries with their states. Loads none."""
     services = backend().services
     rows = [_row(services.registry.find(status.id), status) for status in services.residency.snapshot()]
     return json_reply({"object": "list", "data": rows})
@@ -31,13 +32,17 @@ async def list_models() -> Response:
 
 @models.get("/v1/models/<path:model_id>")
 async def get_model(model_id: str) -> Response:
+    """One entry, by id or alias."""
     entry = backend().services.registry.find(model_id)
     return json_reply(_row(entry, backend().services.residency.status_of(entry.id)))
 
 
 @models.post("/v1/tasks/unload_models")
 async def unload_models() -> Response:
-    """Waits for running requests. Every known id is `unloaded` afterwards, whether or not it was resident."""
+    """Unloads models, waiting for their running requests.
+
+    Every known id is `unloaded` afterwards, whether or not it was resident.
+    """
     body = await read_json(UnloadBody)
     registry = backend().services.registry
     asked = list(dict.fromkeys(body.model_ids))
@@ -48,6 +53,7 @@ async def unload_models() -> Response:
 
 @models.post("/v1/tasks/unload_all_models")
 async def unload_all_models() -> Response:
+    """Unloads every resident model, waiting for running requests."""
     await whole_body()  # ignored, but a reply before its end would close the connection
     services = backend().services
     resident = [status.id for status in services.residency.snapshot() if status.state in RESIDENT]

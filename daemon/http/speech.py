@@ -21,6 +21,7 @@ RAW_STREAM_TYPE = "application/octet-stream"
 
 @speech.post("/v1/audio/speech")
 async def create_speech() -> Response:
+    """Speaks a text: a file, or a stream while it is made."""
     wanted = await speech_of(await read_json(SpeechBody))
     if wanted.stream_format == "sse":
         return await streamed_reply(lambda stream: _stream_events(wanted, stream))

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Meta, UnsetType
 
 from audiocpp.daemon.backend import backend
 from audiocpp.daemon.errors import InvalidRequest
@@ -19,33 +20,46 @@ FILE_FORMATS = ("wav", "pcm")
 STREAM_FORMATS = ("sse", "audio")
 
 Scalar = int | float | str | bool | None
+Copied = Annotated[Scalar, Meta(description="Sets the option of the same name; it wins over `options`.")]
 
 
 class SpeechBody(msgspec.Struct, kw_only=True):
-    model: str | None = None
-    input: str
-    language: str | None = None
-    voice: str | None = None
-    voice_ref: str | dict[str, object] | None = None
-    reference_text: str | None = None
-    instructions: str | None = None
-    instruct: str | None = None
-    seed: Scalar = None
-    temperature: Scalar = None
-    top_k: Scalar = None
-    top_p: Scalar = None
-    max_tokens: Scalar = None
-    max_steps: Scalar = None
-    repetition_penalty: Scalar = None
-    guidance_scale: Scalar = None
-    num_inference_steps: Scalar = None
-    speed: float | None = None
-    speaking_rate: float | None = None
-    options: dict[str, object] | None = None
-    response_format: str | None = None
-    stream: Flag = None
-    stream_format: str | UnsetType | None = UNSET
-    busy_timeout_ms: Milliseconds | None = None
+    """The JSON body. Unknown members are ignored; null counts as absent."""
+
+    model: Annotated[str | None, Meta(description="An entry or alias for `tts`; absent: the only one.")] = None
+    input: Annotated[str, Meta(description="The text to speak.")]
+    language: Annotated[str | None, Meta(description="BCP-47; reduced to what the model speaks.")] = None
+    voice: Annotated[str | None, Meta(description="A preset, or a voice of the model; empty: the default.")] = None
+    voice_ref: Annotated[
+        str | dict[str, object] | None, Meta(description="A recording to speak like; refused by models that cannot.")
+    ] = None
+    reference_text: Annotated[str | None, Meta(description="What is said in `voice_ref`.")] = None
+    instructions: Annotated[str | None, Meta(description="Sets the option `instruction`.")] = None
+    instruct: Annotated[str | None, Meta(description="Sets the option `instruct`; not beside `instructions`.")] = None
+    seed: Copied = None
+    temperature: Copied = None
+    top_k: Copied = None
+    top_p: Copied = None
+    max_tokens: Copied = None
+    max_steps: Copied = None
+    repetition_penalty: Copied = None
+    guidance_scale: Copied = None
+    num_inference_steps: Copied = None
+    speed: Annotated[
+        float | None, Meta(description="Rate of speech; 1.0 is accepted by every model, others where declared.")
+    ] = None
+    speaking_rate: Annotated[float | None, Meta(description="The same, used when `speed` is absent.")] = None
+    options: Annotated[dict[str, object] | None, Meta(description="Request options of the model.")] = None
+    response_format: Annotated[
+        str | None, Meta(description="`wav` (default), `pcm`, `json` or `b64_json`; `pcm` in a stream.")
+    ] = None
+    stream: Annotated[Flag, Meta(description="Stream the reply; with `stream_format` absent, as events.")] = None
+    stream_format: Annotated[
+        str | UnsetType | None, Meta(description="`sse` or `audio`. Its presence alone asks for a stream.")
+    ] = UNSET
+    busy_timeout_ms: Annotated[
+        Milliseconds | None, Meta(description="Longest wait for a slot; the model's own is the ceiling.")
+    ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,9 +3,10 @@
 import base64
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 from quart import Blueprint, Response
 
 from audiocpp.daemon.backend import backend
@@ -34,25 +35,25 @@ class TaskBody(msgspec.Struct, kw_only=True):
 
 
 class RequestObject(msgspec.Struct, kw_only=True):
-    """The members of a request object that the tasks here use. `scalars` are those that set an option."""
+    """The members of a request object that the tasks here use."""
 
-    text: str | None = None
-    language: str | None = None
-    audio: str | None = None
-    audio_base64: str | None = None
-    voice_id: str | None = None
-    options: dict[str, object] | None = None
-    scalars: dict[str, object] = {}
+    text: Annotated[str | None, Meta(description="The text to speak, or context for the recognition.")] = None
+    language: Annotated[str | None, Meta(description="BCP-47.")] = None
+    audio: Annotated[str | None, Meta(description="Path of a recording on the server's machine.")] = None
+    audio_base64: Annotated[str | None, Meta(description="The recording itself, or a `data:` URI of it.")] = None
+    voice_id: Annotated[str | None, Meta(description="A voice of the model.")] = None
+    options: Annotated[dict[str, object] | None, Meta(description="Request options of the model.")] = None
 
 
 @tasks.post("/v1/tasks/run")
 async def run_any_task() -> Response:
+    """Runs the task of any entry: JSON in, JSON out."""
     document = parse_object(bytes(await whole_body()))
     body = convert(document, TaskBody)
     at = "" if body.request is None else ".request"
     members = document if body.request is None else body.request
-    scalars = {name: members.get(name) for name in COPIED_SCALARS}
-    asked = convert({**members, "scalars": scalars}, RequestObject, at=at)
+    asked = convert(members, RequestObject, at=at)
+    asked.options = (asked.options or {}) | {name: members[name] for name in COPIED_SCALARS if name in members}
     entry = backend().services.registry.find(body.model)
     run = _TASKS.get(entry.task)
     if run is None:
@@ -68,7 +69,7 @@ async def _hear(entry: ModelEntry, asked: RequestObject, busy_timeout_ms: int | 
         language=language_tag(entry, asked.language),
         prompt=asked.text or "",
         audio=decoded_format(entry),
-        options=request_options(entry, asked.options, **asked.scalars),
+        options=request_options(entry, asked.options),
     )
     codecs = backend().services.codecs
     async with codecs.decode(source, sample_rate=model_rate_hz(entry), max_seconds=entry.max_audio_s) as audio:
@@ -92,7 +93,7 @@ async def _speak(entry: ModelEntry, asked: RequestObject, busy_timeout_ms: int |
         text=asked.text or "",
         language=language_tag(entry, asked.language),
         voice=voice.voice_id,
-        options=request_options(entry, asked.options, **asked.scalars),
+        options=request_options(entry, asked.options),
     )
     made = await synthesize(entry, request, container="wav", busy_timeout_ms=busy_timeout_ms)
     return {

@@ -4,9 +4,11 @@ from collections.abc import Collection, Iterable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 import trio
+from msgspec import Meta
 from quart import Blueprint, Response
 
 from audiocpp.daemon.backend import backend
@@ -30,20 +32,26 @@ GRANULARITIES_FIELD = "timestamp_granularities"
 
 
 class TranscriptionBody(msgspec.Struct, kw_only=True):
-    """The JSON form. The recording is named by `audio`, else `audio_path`, else `file`."""
+    """The JSON form; unknown members are ignored, null counts as absent."""
 
-    model: str | None = None
-    audio: str | None = None
-    audio_path: str | None = None
-    file: str | None = None
-    language: str | None = None
-    text: str | None = None
-    prompt: str | None = None
-    options: dict[str, object] | None = None
-    response_format: str | None = None
-    timestamp_granularities: list[str] | None = None
-    stream: Flag = None
-    busy_timeout_ms: Milliseconds | None = None
+    model: Annotated[str | None, Meta(description="An entry or alias for `asr`; absent: the only one.")] = None
+    audio: Annotated[str | None, Meta(description="Path of a recording on the server's machine.")] = None
+    audio_path: Annotated[str | None, Meta(description="The same, used when `audio` is absent.")] = None
+    file: Annotated[str | None, Meta(description="The same, used when both are absent.")] = None
+    language: Annotated[str | None, Meta(description="BCP-47, reduced to what the model takes; empty: absent.")] = None
+    text: Annotated[str | None, Meta(description="Context for the recognition.")] = None
+    prompt: Annotated[str | None, Meta(description="The same, used when `text` is absent.")] = None
+    options: Annotated[dict[str, object] | None, Meta(description="Request options of the model.")] = None
+    response_format: Annotated[
+        str | None, Meta(description="`json` (default), `text`, `srt`, `vtt` or `verbose_json`.")
+    ] = None
+    timestamp_granularities: Annotated[
+        list[str] | None, Meta(description="`segment`, `word`; only with `verbose_json`.")
+    ] = None
+    stream: Annotated[Flag, Meta(description="Answer with events while the text is made.")] = None
+    busy_timeout_ms: Annotated[
+        Milliseconds | None, Meta(description="Longest wait for a slot; the model's own is the ceiling.")
+    ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +69,7 @@ class Transcription:
 
 @transcriptions.post("/v1/audio/transcriptions")
 async def create_transcription() -> Response:
+    """Turns a recording into text."""
     wanted = _from_form(await read_form()) if is_multipart() else await _from_json(await read_json(TranscriptionBody))
     if wanted.stream:
         return await streamed_reply(lambda stream: _stream(wanted, stream))

@@ -19,7 +19,10 @@ CLONE = "clone"
 
 @voices.get("/v1/audio/voices")
 async def list_voices() -> Response:
-    """An unknown model is no error here: it has the names of the library only."""
+    """Lists the voices of a model: presets, its own, and the library's.
+
+    An unknown model is no error here: it has the names of the library only.
+    """
     entry = _entry(request.args.get("model"))
     names = () if entry is None else model_voices(entry)
     return json_reply({"voices": voice_names(names, await _library())})

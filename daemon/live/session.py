@@ -52,7 +52,16 @@ FLUSH_TIMEOUT_S = 60.0
 
 DONE, POLICY, TOO_LARGE, INTERNAL, RESTARTING, TRY_LATER = 1000, 1008, 1009, 1011, 1012, 1013
 
-_CLOSE_CODES: tuple[tuple[type[DaemonError], int], ...] = (
+CLOSE_CODES = {
+    DONE: "The final text has been sent.",
+    POLICY: "A limit was exceeded or the model refused the input; an `error` event says which.",
+    TOO_LARGE: "A frame was too large.",
+    INTERNAL: "The model failed; an `error` event says how.",
+    RESTARTING: "The daemon is stopping. What was heard has been answered.",
+    TRY_LATER: "No place or no memory now.",
+}
+
+_CODES_OF_ERRORS: tuple[tuple[type[DaemonError], int], ...] = (
     (InvalidRequest, POLICY),
     (RequestTimeout, POLICY),
     (ShuttingDown, RESTARTING),
@@ -208,7 +217,7 @@ class LiveSession:
     def broke(self, heard: RunBroke, _now_s: float) -> list[Effect]:
         self.phase = Phase.OVER
         error = heard.error
-        code = next((code for kind, code in _CLOSE_CODES if isinstance(error, kind)), INTERNAL)
+        code = next((code for kind, code in _CODES_OF_ERRORS if isinstance(error, kind)), INTERNAL)
         return [_error_event(error.message, error.code, kind=error.type), Close(code, error.code)]
 
     def ignore(self, _heard: Input, _now_s: float) -> list[Effect]:

@@ -47,7 +47,10 @@ KEY_SUBPROTOCOL_COMPANION = "realtime"
 
 @live.websocket("/v1/audio/transcriptions/live")
 async def live_transcription() -> None:
-    """The slot is taken and the model loaded before the handshake is answered, so that refusals have a status."""
+    """Live transcription.
+
+    The slot is taken and the model loaded before the handshake is answered, so that refusals have a status.
+    """
     parameters = live_parameters(websocket.args, backend().services.registry)
     async with backend().run(parameters.entry, parameters.request, busy_timeout_ms=parameters.busy_timeout_ms) as run:
         await websocket.accept(subprotocol=_subprotocol())
