@@ -23,6 +23,7 @@ from audiocpp.engines.cancellation import RunControl
 from audiocpp.engines.errors import InvalidInput, LoadError
 from audiocpp.engines.family import NEXT, Background, Completed, LoadContext, Run, Work
 from audiocpp.engines.graph import Array, Float32, Graph, GraphOptions
+from audiocpp.engines.languages import primary_language
 from audiocpp.engines.phonemes import EspeakPhonemizer
 from audiocpp.engines.tasks import AudioChunk, OptionValue, TaskRequest
 from audiocpp.engines.text.markup import Pause
@@ -264,8 +265,8 @@ def _checked_options(options: Mapping[str, OptionValue]) -> dict[str, float]:
 
 def _check_language(language: str, own: str) -> None:
     """A language without a region is met by any region's voice."""
-    asked = language.replace("_", "-").lower()
-    if asked and asked not in (own.lower(), own.lower().partition("-")[0]):
+    asked = language.strip().replace("_", "-").lower()
+    if asked and asked not in (own.lower(), primary_language(own)):
         raise InvalidInput(f"this voice does not speak that language; accepted: {own}", param="language")
 
 

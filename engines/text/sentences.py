@@ -7,6 +7,8 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
+from audiocpp.engines.languages import primary_language
+
 _CLOSERS = "\"'”’»)\\]"
 _END = re.compile(rf"[.!?…]+[{_CLOSERS}]*(?=\s|$)|[。！？]+[{_CLOSERS}」』]*")
 _LAST_WORD = re.compile(r"[^\s(\[\"'“‘]+$")
@@ -47,7 +49,7 @@ def split_sentences(passage: str, language: str = "en") -> Iterator[str]:
     (a BCP-47 tag) do not end a sentence.
     """
     start = 0
-    primary = language.replace("_", "-").partition("-")[0].lower()
+    primary = primary_language(language)
     for end in _END.finditer(passage):
         if _ends_sentence(passage, start, end, primary):
             yield passage[start : end.end()].strip()

@@ -8,6 +8,7 @@ import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from audiocpp.engines.languages import primary_language
 from audiocpp.engines.text.english import normalise_english
 from audiocpp.engines.text.markup import Pause, read_passages
 from audiocpp.engines.text.sentences import cut_to_length, split_sentences
@@ -51,7 +52,7 @@ def _pieces(sentence: str, language: str, max_chars: int) -> Iterator[Piece]:
 def normalise(sentence: str, language: str) -> str:
     """`sentence` in words, composed to NFC, without pictographs, on one line."""
     composed = unicodedata.normalize("NFC", sentence)
-    if language.replace("_", "-").partition("-")[0].lower() == "en":
+    if primary_language(language) == "en":
         composed = normalise_english(composed, language)
     spoken = "".join(" " if unicodedata.category(character) in _NEVER_SPOKEN else character for character in composed)
     return re.sub(r"\s+(?=[,.;:!?])", "", " ".join(spoken.split()))
