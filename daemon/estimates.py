@@ -23,13 +23,25 @@ def estimate_by_rule(files: Iterable[Path]) -> int:
     return int(weights * WEIGHTS_FACTOR) + FIXED_BYTES
 
 
+class Measurement(msgspec.Struct, frozen=True, kw_only=True):
+    """What a model was measured to hold: after its load, and at the most while it ran, beyond that."""
+
+    loaded_bytes: int
+    workspace_bytes: int = 0
+
+    def is_like(self, other: "Measurement") -> bool:
+        """Nearly the same: not worth wearing a flash card for."""
+        whole, difference = self.loaded_bytes, abs(self.loaded_bytes - other.loaded_bytes)
+        return difference + abs(self.workspace_bytes - other.workspace_bytes) < whole * WORTH_WRITING
+
+
 class _File(msgspec.Struct, frozen=True, kw_only=True):
     version: int
-    loaded_bytes: dict[str, int]
+    models: dict[str, Measurement]
 
 
 class Estimates:
-    """Bytes measured after a load, by model, in one small JSON file.
+    """Measurements by model, in one small JSON file.
 
     The key says all that makes a model a different one: files, placement, options.
 
@@ -39,27 +51,27 @@ class Estimates:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._complained = False
-        self._loaded_bytes = self._read()
+        self._models = self._read()
 
-    def learned(self, key: str) -> int | None:
+    def learned(self, key: str) -> Measurement | None:
         """What was measured for this key the last time; None if never."""
-        return self._loaded_bytes.get(key)
+        return self._models.get(key)
 
-    def learn(self, key: str, loaded_bytes: int) -> None:
-        """Remembers a measurement, on disk too. Nearly the same as before is not worth wearing a flash card for."""
-        before = self._loaded_bytes.get(key)
-        if before is not None and abs(loaded_bytes - before) < before * WORTH_WRITING:
+    def learn(self, key: str, measurement: Measurement) -> None:
+        """Remembers a measurement, on disk too when it differs from the last."""
+        before = self._models.get(key)
+        if before is not None and before.is_like(measurement):
             return
-        self._loaded_bytes[key] = loaded_bytes
+        self._models[key] = measurement
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             fresh = self._path.with_suffix(".new")
-            fresh.write_bytes(msgspec.json.encode(_File(version=FORMAT_VERSION, loaded_bytes=self._loaded_bytes)))
+            fresh.write_bytes(msgspec.json.encode(_File(version=FORMAT_VERSION, models=self._models)))
             fresh.replace(self._path)
         except OSError as error:
             self._complain(f"cannot be written: {error}")
 
-    def _read(self) -> dict[str, int]:
+    def _read(self) -> dict[str, Measurement]:
         try:
             file = msgspec.json.decode(self._path.read_bytes(), type=_File)
         except FileNotFoundError:
@@ -67,7 +79,7 @@ class Estimates:
         except (OSError, msgspec.DecodeError) as error:
             self._complain(f"cannot be read: {error}")
             return {}
-        return dict(file.loaded_bytes) if file.version == FORMAT_VERSION else {}
+        return dict(file.models) if file.version == FORMAT_VERSION else {}
 
     def _complain(self, what: str) -> None:
         if not self._complained:

@@ -7,6 +7,7 @@ was measured the last time (`estimates.py`).
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from audiocpp.daemon.estimates import Measurement
 from audiocpp.daemon.eviction import ByteLimit, Decision, Resident, decide
 from audiocpp.daemon.lifecycle import Model, State
 
@@ -15,12 +16,25 @@ MIB = 1 << 20
 
 @dataclass(slots=True)
 class Row:
-    """Bytes of one model: estimated before its load, measured right after it, at present, and at the most since."""
+    """Bytes of one model.
+
+    Attributes:
+        estimate_bytes: what it will hold once loaded, before it has been measured.
+        workspace_bytes: what its runs were seen to need beyond that, now or the last time.
+        loaded_bytes: measured right after the load; `resident_bytes` at present, `peak_bytes` at the most.
+    """
 
     estimate_bytes: int
+    workspace_bytes: int = 0
     loaded_bytes: int | None = None
     resident_bytes: int | None = None
     peak_bytes: int | None = None
+
+    @property
+    def need_bytes(self) -> int:
+        """What the model may hold at any time while it is in memory: a run may begin at any time."""
+        loaded = self.estimate_bytes if self.loaded_bytes is None else self.loaded_bytes
+        return max(loaded + self.workspace_bytes, self.resident_bytes or 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +58,8 @@ class Ledger:
     Args:
         limits: from the configuration.
         probe: the memory that each outer limit (host, control groups, devices) still gives, read now.
-        estimate: what a model will hold, before it has been measured.
-        learn: told what a model was measured to hold after its load.
+        estimate: bytes that a model will hold once loaded, and that its runs will need beyond that.
+        learn: told what a model was measured to hold after its load, and again when it leaves.
     """
 
     def __init__(
@@ -53,8 +67,8 @@ class Ledger:
         limits: MemoryLimits,
         *,
         probe: Callable[[], Sequence[ByteLimit]],
-        estimate: Callable[[str], int],
-        learn: Callable[[str, int], None],
+        estimate: Callable[[str], Measurement],
+        learn: Callable[[str, Measurement], None],
     ) -> None:
         self._limits = limits
         self._probe = probe
@@ -66,33 +80,41 @@ class Ledger:
         """The model's row, with a fresh estimate while it is not in memory."""
         row = self._rows.get(name)
         if row is None:
-            row = self._rows[name] = Row(self._estimate(name))
+            estimate = self._estimate(name)
+            row = self._rows[name] = Row(estimate.loaded_bytes, estimate.workspace_bytes)
         return row
 
     def measured(self, name: str, resident_bytes: int) -> None:
         """Records what the model's worker was measured to hold."""
         row = self.row(name)
-        if row.loaded_bytes is None:
-            row.loaded_bytes = resident_bytes
-            self._learn(name, resident_bytes)
         row.resident_bytes = resident_bytes
         row.peak_bytes = max(row.peak_bytes or 0, resident_bytes)
+        if row.loaded_bytes is None:
+            row.loaded_bytes = resident_bytes
+            self._remember(name, row)
+        row.workspace_bytes = max(row.workspace_bytes, row.peak_bytes - row.loaded_bytes)
 
     def forget(self, name: str) -> None:
         """The model has left memory; the next load begins with a new estimate."""
-        self._rows.pop(name, None)
+        row = self._rows.pop(name, None)
+        if row is not None:
+            self._remember(name, row)
+
+    def _remember(self, name: str, row: Row) -> None:
+        if row.loaded_bytes is not None:
+            self._learn(name, Measurement(loaded_bytes=row.loaded_bytes, workspace_bytes=row.workspace_bytes))
 
     def decide(self, model: Model, others: Sequence[Model]) -> Decision:
         """See `residency.Room`."""
         if model.state not in (State.LOADING, State.READY, State.BUSY, State.DRAINING):
             self.forget(model.name)
-        needed = self.row(model.name).estimate_bytes
+        needed = self.row(model.name).need_bytes
         places = self._limits.max_models - len(others) if self._limits.max_models else None
         return decide(needed, [self._resident(other) for other in others], self.byte_limits(others), places)
 
     def byte_limits(self, others: Sequence[Model]) -> list[ByteLimit]:
         """Every limit on bytes that a load beside `others` is held against."""
-        reserved = sum(self.row(other.name).estimate_bytes for other in others if other.state is State.LOADING)
+        reserved = sum(self._reserved(other) for other in others)
         limits = [
             ByteLimit(limit.name, limit.free_bytes - reserved - self._limits.min_free_bytes) for limit in self._probe()
         ]
@@ -102,8 +124,12 @@ class Ledger:
         return limits
 
     def _held(self, model: Model) -> int:
+        return self.row(model.name).need_bytes
+
+    def _reserved(self, model: Model) -> int:
+        """What the model may still take beyond what the kernel's figures already show."""
         row = self.row(model.name)
-        return row.estimate_bytes if row.resident_bytes is None else row.resident_bytes
+        return max(row.need_bytes - (row.resident_bytes or 0), 0)
 
     def _resident(self, model: Model) -> Resident:
         return Resident(

@@ -53,6 +53,7 @@ class WorkerPool:
         limits: model -> most bytes it may hold; 0 means no limit.
         threads: compute threads of a worker.
         on_death: called with a model and the reason when its process has ended by itself.
+        on_work: called with each model of a process at work, about ten times a second.
     """
 
     def __init__(
@@ -62,11 +63,13 @@ class WorkerPool:
         *,
         threads: int,
         on_death: Callable[[str, str], None],
+        on_work: Callable[[str], None],
     ) -> None:
         self._worker_names = worker_names
         self._limits = limits
         self._threads = threads
         self._on_death = on_death
+        self._on_work = on_work
         self._hosts: dict[str, _Host] = {}
         self._residences: dict[str, Residence] = {}
         self._nursery: trio.Nursery | None = None
@@ -185,6 +188,9 @@ class WorkerPool:
                 if offence is not None:
                     worker.condemn(offence)
                     self._lose(name, host, offence.message)
+                elif not worker.idle:
+                    for model in host.models & self._residences.keys():
+                        self._on_work(model)
 
     def _excess(self, host: _Host, worker: Worker) -> InsufficientMemory | None:
         limits = [self._limits[model] for model in host.models]

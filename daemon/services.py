@@ -15,7 +15,7 @@ from audiocpp.daemon.codecs import Codecs
 from audiocpp.daemon.config import ServerConfig
 from audiocpp.daemon.entries import build_registry
 from audiocpp.daemon.errors import ModelFailed, ModelNotInstalled
-from audiocpp.daemon.estimates import Estimates, estimate_by_rule
+from audiocpp.daemon.estimates import Estimates, Measurement, estimate_by_rule
 from audiocpp.daemon.ledger import Ledger, MemoryLimits
 from audiocpp.daemon.lifecycle import Model
 from audiocpp.daemon.memory import memory_limits
@@ -82,7 +82,7 @@ def build_services(config: ServerConfig, *, config_path: Path | None, environ: M
             _memory_limits(config),
             probe=memory_limits,
             estimate=lambda key: _estimate(by_key[key], store, estimates),
-            learn=lambda key, loaded_bytes: estimates.learn(_estimate_key(by_key[key]), loaded_bytes),
+            learn=lambda key, measured: estimates.learn(_estimate_key(by_key[key]), measured),
         ),
         threads=host.cores,
     )
@@ -131,14 +131,14 @@ def _estimate_key(entry: ModelEntry) -> str:
     return f"{entry.load_key}@{files[:12]}"
 
 
-def _estimate(entry: ModelEntry, store: PackageStore, estimates: Estimates) -> int:
+def _estimate(entry: ModelEntry, store: PackageStore, estimates: Estimates) -> Measurement:
     if (learned := estimates.learned(_estimate_key(entry))) is not None:
         return learned
     try:
         files = store.files(entry.spec, entry.package, folder=entry.files_dir)
     except ModelNotInstalled:
-        return 0
-    return estimate_by_rule(files.values())
+        return Measurement(loaded_bytes=0)
+    return Measurement(loaded_bytes=estimate_by_rule(files.values()))
 
 
 def _load_command(

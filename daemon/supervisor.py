@@ -85,7 +85,9 @@ class Supervisor:
         self._ledger = ledger
         self._make_load = make_load
         limits = {model.name: model.limit_bytes for model in self.planner.models.values()}
-        self._pool = WorkerPool(worker_names, limits, threads=threads, on_death=self._worker_ended)
+        self._pool = WorkerPool(
+            worker_names, limits, threads=threads, on_death=self._worker_ended, on_work=self._measure
+        )
         self._settled: dict[Ticket, trio.Event] = {}
         self._refused: dict[Ticket, DaemonError] = {}
         self._changed = trio.Event()

@@ -5,7 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from audiocpp.daemon.estimates import FIXED_BYTES, Estimates, estimate_by_rule
+from audiocpp.daemon.estimates import FIXED_BYTES, Estimates, Measurement, estimate_by_rule
+
+
+def holds(loaded_bytes: int, workspace_bytes: int = 0) -> Measurement:
+    return Measurement(loaded_bytes=loaded_bytes, workspace_bytes=workspace_bytes)
 
 
 def test_the_rule_counts_all_files_once_and_a_half_and_a_fixed_part(tmp_path: Path) -> None:
@@ -17,20 +21,27 @@ def test_the_rule_counts_all_files_once_and_a_half_and_a_fixed_part(tmp_path: Pa
 
 def test_a_measurement_outlives_a_restart(tmp_path: Path) -> None:
     path = tmp_path / "state" / "memory.json"
-    Estimates(path).learn("piper", 1234)
-    assert Estimates(path).learned("piper") == 1234
+    Estimates(path).learn("piper", holds(1234))
+    assert Estimates(path).learned("piper") == holds(1234)
     assert Estimates(path).learned("moonshine") is None
 
 
 def test_nearly_the_same_measurement_is_not_written_again(tmp_path: Path) -> None:
     path = tmp_path / "memory.json"
     estimates = Estimates(path)
-    estimates.learn("piper", 10_000)
+    estimates.learn("piper", holds(10_000))
     path.unlink()
-    estimates.learn("piper", 10_100)
+    estimates.learn("piper", holds(10_100))
     assert not path.exists()
-    estimates.learn("piper", 10_500)
-    assert Estimates(path).learned("piper") == 10_500
+    estimates.learn("piper", holds(10_500))
+    assert Estimates(path).learned("piper") == holds(10_500)
+
+
+def test_a_larger_workspace_is_worth_writing(tmp_path: Path) -> None:
+    path = tmp_path / "memory.json"
+    Estimates(path).learn("piper", holds(10_000))
+    Estimates(path).learn("piper", holds(10_000, workspace_bytes=900))
+    assert Estimates(path).learned("piper") == holds(10_000, workspace_bytes=900)
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b'{"version": 1}', b"\x00\xff"])
@@ -42,13 +53,13 @@ def test_a_damaged_file_is_said_once_and_replaced(
     estimates = Estimates(path)
     assert estimates.learned("piper") is None
     assert len(caplog.records) == 1
-    estimates.learn("piper", 5)
-    assert Estimates(path).learned("piper") == 5
+    estimates.learn("piper", holds(5))
+    assert Estimates(path).learned("piper") == holds(5)
 
 
 def test_a_file_of_another_version_is_not_believed(tmp_path: Path) -> None:
     path = tmp_path / "memory.json"
-    path.write_text(json.dumps({"version": 99, "loaded_bytes": {"piper": 5}}))
+    path.write_text(json.dumps({"version": 99, "models": {"piper": {"loaded_bytes": 5}}}))
     assert Estimates(path).learned("piper") is None
 
 
@@ -57,7 +68,7 @@ def test_a_folder_that_cannot_be_written_costs_a_warning_not_the_estimate(
 ) -> None:
     (tmp_path / "state").write_text("a file where the folder should be")
     estimates = Estimates(tmp_path / "state" / "memory.json")
-    estimates.learn("piper", 5)
-    estimates.learn("piper", 500)
-    assert estimates.learned("piper") == 500
+    estimates.learn("piper", holds(5))
+    estimates.learn("piper", holds(500))
+    assert estimates.learned("piper") == holds(500)
     assert len(caplog.records) == 1

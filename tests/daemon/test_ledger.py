@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from audiocpp.daemon.errors import InsufficientMemory
+from audiocpp.daemon.estimates import Measurement
 from audiocpp.daemon.eviction import ByteLimit
 from audiocpp.daemon.ledger import Ledger, MemoryLimits
 from audiocpp.daemon.lifecycle import Model, State, Ticket
@@ -16,7 +17,7 @@ class Machine:
 
     def __init__(self, *, host_mib: int = 10_000, pinned: str = "", keep_alive_s: float | None = None, **limits: int):
         self.host_bytes = host_mib * MIB
-        self.learned: dict[str, int] = {}
+        self.learned: dict[str, Measurement] = {}
         self.ledger = Ledger(
             MemoryLimits(**limits), probe=self.probe, estimate=self.estimate, learn=self.learned.__setitem__
         )
@@ -26,8 +27,8 @@ class Machine:
         ]
         self.planner = Planner(models, self.ledger)
 
-    def estimate(self, name: str) -> int:
-        return self.learned.get(name, 100 * MIB)
+    def estimate(self, name: str) -> Measurement:
+        return self.learned.get(name, Measurement(loaded_bytes=100 * MIB))
 
     def probe(self) -> Sequence[ByteLimit]:
         held = sum(self.ledger.row(name).resident_bytes or 0 for name in "abcd")
@@ -131,9 +132,30 @@ def test_a_measurement_replaces_the_estimate_the_next_time() -> None:
     machine.release(machine.load("a"))
     machine.planner.drain("a")
     machine.unloaded("a")
-    machine.learned["b"] = 40 * MIB
+    machine.learned["b"] = Measurement(loaded_bytes=40 * MIB)
     machine.load("a")
     assert machine.request("b")[1] == [Load("b")]
+
+
+def test_what_runs_need_is_kept_free_for_them_also_between_runs() -> None:
+    machine = Machine(max_resident_bytes=230 * MIB)
+    ticket = machine.load("a")
+    machine.ledger.measured("a", 140 * MIB)
+    machine.ledger.measured("a", 100 * MIB)
+    assert machine.request("b")[1] == []
+    assert machine.release(ticket) == [Unload("a")]
+
+
+def test_the_workspace_is_remembered_for_the_next_load() -> None:
+    machine = Machine(max_resident_bytes=130 * MIB)
+    ticket = machine.load("a")
+    machine.ledger.measured("a", 140 * MIB)
+    machine.release(ticket)
+    machine.planner.drain("a")
+    machine.unloaded("a")
+    assert machine.learned["a"] == Measurement(loaded_bytes=100 * MIB, workspace_bytes=40 * MIB)
+    (refusal,) = machine.request("a")[1]
+    assert isinstance(refusal, Refuse)
 
 
 def test_a_waiting_load_is_given_up_with_the_last_who_wanted_it() -> None:
