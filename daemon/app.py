@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 
 import trio
-from audiocpp.daemon.http.app import create_app
 
 from audiocpp.control.peer import read_peer_credentials
 from audiocpp.control.server import create_admin_app
@@ -16,6 +15,7 @@ from audiocpp.daemon import paths
 from audiocpp.daemon.admin import Admin
 from audiocpp.daemon.config import ServerConfig
 from audiocpp.daemon.errors import DaemonError
+from audiocpp.daemon.http.app import create_app
 from audiocpp.daemon.services import Services, build_services
 from audiocpp.daemon.serving import Listener, ServingLimits, open_tcp_listener, open_unix_listener, serve
 
@@ -47,7 +47,11 @@ async def run_daemon(
 async def _serve(services: Services, public: Listener, admin: Listener, announce: Callable[[str], None]) -> None:
     url = f"http://{public.address}"
     stop = trio.Event()
-    limits = ServingLimits(max_connections=services.config.max_connections)
+    chunks = [entry.live_ingest.max_chunk_bytes for entry in services.registry.entries.values()]
+    limits = ServingLimits(
+        max_connections=services.config.max_connections,
+        max_message_bytes=max(chunks, default=services.config.live_ingest.max_chunk_bytes),
+    )
     async with trio.open_nursery() as nursery:
         await nursery.start(services.serve)
         backend = Admin(services, url=url, pid=os.getpid(), nursery=nursery)

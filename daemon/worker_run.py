@@ -24,7 +24,7 @@ _ERRORS: dict[str, type[DaemonError]] = {
 }
 
 
-class RunCancelledHere(Exception):  # noqa: N818 - not an error of anybody: the answer to our own cancel
+class RunCancelledHere(Exception):
     """The worker confirms that the run was cancelled."""
 
 

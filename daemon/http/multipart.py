@@ -18,6 +18,9 @@ MAX_PARTS = 256
 MEMORY_BYTES = 1 << 20
 """A part up to this size stays in memory. Only a part with a file name may be larger."""
 
+WRITE_BYTES = 512 << 10
+"""What is gathered for a write to the disk, which takes a thread."""
+
 MAX_HEADER_BYTES = 64 << 10
 
 
@@ -103,12 +106,13 @@ class _Reader:
                 self.form.parts.append(Part(name or "", filename))
             case Field(name=name):
                 self.form.parts.append(Part(name or "", None))
-            case Data(data=data):
-                await self._append(self.form.parts[-1], data)
+            case Data(data=data, more_data=more):
+                await self._append(self.form.parts[-1], data, more=more)
 
-    async def _append(self, part: Part, data: bytes) -> None:
+    async def _append(self, part: Part, data: bytes, *, more: bool) -> None:
         part.data += data
-        if len(part.data) <= MEMORY_BYTES and part.spooled is None:
+        limit = MEMORY_BYTES if part.spooled is None else WRITE_BYTES if more else 0
+        if len(part.data) <= limit:
             return
         if part.filename is None:
             raise InvalidRequest(f"{part.name}: a field may have {MEMORY_BYTES} bytes", param=part.name)

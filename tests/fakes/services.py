@@ -162,7 +162,8 @@ def fake_services(folder: Path, **config: Any) -> Services:
     """Services of a daemon with four entries, none installed. Needs a running event loop; nothing is started."""
     document = {"models": MODELS, "models_root": str(folder / "models"), **config}
     parsed = parse_config(document, folder=folder)
-    services = build_services(parsed, config_path=None, environ={"XDG_CACHE_HOME": str(folder / "cache")})
+    environ = {"XDG_CACHE_HOME": str(folder / "cache"), "XDG_STATE_HOME": str(folder / "state")}
+    services = build_services(parsed, config_path=None, environ=environ)
     return replace(services, codecs=FakeCodecs())  # type: ignore[arg-type]
 
 
