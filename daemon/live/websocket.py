@@ -1,6 +1,7 @@
 """WebSocket /v1/audio/transcriptions/live: binary frames are PCM, text frames control, events come back as text."""
 
 import json
+import logging
 import math
 import uuid
 from collections.abc import Callable, Sequence
@@ -33,6 +34,8 @@ from audiocpp.daemon.live.parameters import LiveParameters, live_parameters
 from audiocpp.daemon.live.session import LiveSession
 from audiocpp.daemon.tasks import TaskRun
 
+log = logging.getLogger(__name__)
+
 live = Blueprint("live", __name__)
 
 OUTBOX_EVENTS = 4096
@@ -52,7 +55,10 @@ async def live_transcription() -> None:
     The slot is taken and the model loaded before the handshake is answered, so that refusals have a status.
     """
     parameters = live_parameters(websocket.args, backend().services.registry)
-    async with backend().run(parameters.entry, parameters.request, busy_timeout_ms=parameters.busy_timeout_ms) as run:
+    opened = backend().run_task(
+        backend().services, parameters.entry, parameters.request, busy_timeout_ms=parameters.busy_timeout_ms
+    )
+    async with opened as run:  # without the request timeout: a session has limits of its own
         await websocket.accept(subprotocol=_subprotocol())
         await LiveConnection(websocket._get_current_object(), run, parameters).serve()  # type: ignore[attr-defined]
 
@@ -140,6 +146,9 @@ class LiveConnection:
                 self._handle(Heard(event))
         except DaemonError as error:
             self._handle(RunBroke(error))
+        except Exception:
+            log.exception("A live session failed")
+            self._handle(RunBroke(DaemonError("internal error; the log has the details")))
         else:
             self._handle(RunEnded())
 

@@ -86,6 +86,13 @@ async def test_a_busy_model_is_503_before_any_header(tmp_path: Path, body: dict[
     await refused(await speak(tmp_path, Script(refuses=ServerBusy("busy")), **body), 503)
 
 
+async def test_a_run_that_takes_too_long_is_408(tmp_path: Path) -> None:
+    script = Script(hangs=True)
+    response = await speak(tmp_path, script, {"request_timeout_ms": 20})
+    assert "request_timeout_ms" in (await refused(response, 408))[1]
+    assert not script.run.completed
+
+
 async def test_a_model_that_says_nothing_is_an_error(tmp_path: Path) -> None:
     assert (await refused(await speak(tmp_path, Script()), 500))[1] == "the model generated no audio"
 

@@ -126,6 +126,21 @@ async def test_a_worker_that_dies_is_an_error_event_and_1011(tmp_path: Path) -> 
         assert await client.close_code() == 1011
 
 
+async def test_an_unexpected_error_is_1011_and_shows_nothing_of_itself(tmp_path: Path) -> None:
+    async with live(tmp_path, Script(fails=ZeroDivisionError("secret"))) as client:  # type: ignore[arg-type]
+        await client.control("end")
+        assert "secret" not in (await client.event())["error"]["message"]
+        assert await client.close_code() == 1011
+
+
+async def test_a_session_outlives_the_request_timeout(tmp_path: Path) -> None:
+    async with live(tmp_path, hello(), request_timeout_ms=1) as client:
+        await client.control("finalize")
+        assert (await client.event())["type"] == "transcript.finalized"
+        await client.control("end")
+        assert (await client.event())["type"] == "transcript.text.delta"
+
+
 async def test_stopping_the_daemon_gives_the_rest_and_closes_with_1012(tmp_path: Path) -> None:
     async with live(tmp_path, hello()) as client:
         await client.socket.send_message(b"\1\2")
