@@ -26,7 +26,7 @@ from audiocpp.engines.graph import Array, Float32, Graph, GraphOptions
 from audiocpp.engines.languages import primary_language
 from audiocpp.engines.phonemes import EspeakPhonemizer
 from audiocpp.engines.tasks import AudioChunk, OptionValue, TaskRequest
-from audiocpp.engines.text.markup import Pause
+from audiocpp.engines.text.markup import LONGEST_PAUSE_S, Pause
 from audiocpp.engines.text.speech import speech_pieces
 
 _PAD, _BEGIN, _END = "_", "^", "$"
@@ -176,12 +176,11 @@ class PiperTts:
 
     def _sentences(self, text: str, manner: _Manner) -> Iterator[_Sentence]:
         silence_s = 0.0
-        pieces = speech_pieces(text, language=self._config.language_tag, max_chars=_LONGEST_PIECE_CHARS)
-        for piece in pieces:
+        for piece in speech_pieces(text, language=self._config.language_tag, max_chars=_LONGEST_PIECE_CHARS):
             if isinstance(piece, Pause):
-                silence_s += piece.seconds
+                silence_s = min(silence_s + piece.seconds, LONGEST_PAUSE_S)
                 continue
-            ids = _symbol_ids(self._phonemizer.phonemize(piece.text), self._config.phoneme_id_map)
+            ids = _symbol_ids(self._phonemizer.phonemize(piece), self._config.phoneme_id_map)
             if ids.size:
                 yield _Sentence(ids, manner.scales, manner.speaker, silence_s)
                 silence_s = 0.0

@@ -6,7 +6,7 @@ limits.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import date
 from functools import partial
 
@@ -162,7 +162,7 @@ def _sign(match: Match) -> str:
     return f" {SIGNS.get(match.group(), '')} "
 
 
-def _alternatives(words: dict[str, object] | dict[str, str] | dict[str, tuple[str, str]]) -> str:
+def _alternatives(words: Iterable[str]) -> str:
     return "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
 
 

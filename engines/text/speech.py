@@ -6,7 +6,6 @@ A piece is found only when it is asked for: the first of a long text costs as li
 import re
 import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from audiocpp.engines.languages import primary_language
 from audiocpp.engines.text.english import normalise_english
@@ -20,15 +19,7 @@ _NEVER_SPOKEN = frozenset({"So", "Sk", "Cs", "Co", "Cn", "Me", "Cc", "Cf"})
 """Unicode categories: pictographs, modifiers, unassigned, enclosing and control characters. Joiners go with them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """Words to speak in one go; `ends_sentence` is False where a long sentence was cut."""
-
-    text: str
-    ends_sentence: bool = True
-
-
-def speech_pieces(text: str, *, language: str, max_chars: int) -> Iterator[Piece | Pause]:
+def speech_pieces(text: str, *, language: str, max_chars: int) -> Iterator[str | Pause]:
     """Yields what is to be spoken of `text`, at most `max_chars` characters a piece, and the pauses it asks for.
 
     `language` is a BCP-47 tag. Figures and signs of English become words; of other languages they are left to the
@@ -42,11 +33,11 @@ def speech_pieces(text: str, *, language: str, max_chars: int) -> Iterator[Piece
             yield from _pieces(sentence, language, max_chars)
 
 
-def _pieces(sentence: str, language: str, max_chars: int) -> Iterator[Piece]:
+def _pieces(sentence: str, language: str, max_chars: int) -> Iterator[str]:
     for stretch in cut_to_length(sentence, _LONGEST_SENTENCE_CHARS):
-        cuts = [cut for cut in cut_to_length(normalise(stretch, language), max_chars) if any(map(str.isalnum, cut))]
-        for index, cut in enumerate(cuts, start=1):
-            yield Piece(cut, ends_sentence=index == len(cuts))
+        for piece in cut_to_length(normalise(stretch, language), max_chars):
+            if any(map(str.isalnum, piece)):
+                yield piece
 
 
 def normalise(sentence: str, language: str) -> str:

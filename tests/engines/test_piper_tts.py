@@ -15,6 +15,7 @@ from audiocpp.engines.family import Background, Completed, End, LoadContext
 from audiocpp.engines.graph import Array, GraphPlacement, TensorSpec
 from audiocpp.engines.inline import run_inline
 from audiocpp.engines.tasks import AudioChunk, TaskRequest
+from audiocpp.engines.text.markup import LONGEST_PAUSE_S
 
 RATE = 1000
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -123,6 +124,11 @@ def test_a_break_is_silence_before_what_follows(voice: Voice) -> None:
     assert len(samples(first)) == len(ids("ab"))
     assert not samples(second)[:300].any()
     assert len(samples(second)) == 300 + len(ids("cd"))
+
+
+def test_breaks_in_a_row_are_no_longer_than_the_longest(voice: Voice) -> None:
+    (chunk,) = voice.speak("<break time='9s'/>" * 100 + "ab")
+    assert len(samples(chunk)) == LONGEST_PAUSE_S * RATE + len(ids("ab"))
 
 
 def test_long_text_without_punctuation_is_all_spoken(voice: Voice) -> None:

@@ -15,7 +15,7 @@ from audiocpp.engines.family import Data, LoadContext, LoadedModel
 from audiocpp.engines.inline import run_inline
 from audiocpp.engines.runtimes.onnxruntime import open_onnx
 from audiocpp.engines.tasks import AudioChunk, AudioFormat, TaskRequest, TextDelta
-from audiocpp.engines.text.speech import Piece, normalise, speech_pieces
+from audiocpp.engines.text.speech import normalise, speech_pieces
 
 pytestmark = pytest.mark.integration
 
@@ -82,7 +82,7 @@ def words(text: str) -> str:
 
 def spoken_words(text: str) -> str:
     pieces = speech_pieces(text, language="en-US", max_chars=10_000)
-    return words(" ".join(piece.text for piece in pieces if isinstance(piece, Piece)))
+    return words(" ".join(piece for piece in pieces if isinstance(piece, str)))
 
 
 def test_what_piper_says_is_understood(piper: LoadedModel, moonshine: LoadedModel) -> None:
