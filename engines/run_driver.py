@@ -43,10 +43,16 @@ class _ActiveRun:
 
 
 class Driver:
-    """See the module. `send` delivers a reply to the control process and may block; it is called without the lock."""
+    """See the module.
 
-    def __init__(self, send: Callable[[wire.Reply], None]) -> None:
+    Args:
+        send: delivers a reply to the control process. It may block and is called without the lock.
+        on_idle: called on the driving thread when the last open run has ended.
+    """
+
+    def __init__(self, send: Callable[[wire.Reply], None], *, on_idle: Callable[[], None] = lambda: None) -> None:
         self._send = send
+        self._on_idle = on_idle
         self._lock = threading.Lock()
         self._runnable = threading.Condition(self._lock)
         self._computable = threading.Condition(self._lock)
@@ -235,7 +241,10 @@ class Driver:
             for job in list(run.jobs):
                 self._work.discard(job)
             del self._runs[run.id]
+            idle = not self._runs
         self._send(_last_message(run, error))
+        if idle:
+            self._on_idle()
 
     # The computing threads.
 

@@ -4,7 +4,6 @@ The main thread reads commands, one thread drives runs, as many as there are cor
 its socket closes, when its parent (the fork server) dies, or on `Shutdown`.
 """
 
-import ctypes
 import logging
 import os
 import signal
@@ -13,7 +12,7 @@ import threading
 import time
 from pathlib import Path
 
-from audiocpp.engines import wire
+from audiocpp.engines import process, wire
 from audiocpp.engines.errors import EngineError, LoadError, OutOfMemory
 from audiocpp.engines.families import find_family
 from audiocpp.engines.family import Data, End, Finalize, LoadContext, LoadedModel, Run
@@ -22,7 +21,6 @@ from audiocpp.engines.run_driver import Driver
 
 log = logging.getLogger(__name__)
 
-_PR_SET_PDEATHSIG = 1
 _OOM_SCORE_ADJ = 500
 _READ_BYTES = 1 << 20
 
@@ -38,11 +36,8 @@ def worker_main(connection: socket.socket, *, threads: int, name: str) -> None:
 
 def _become_worker(name: str) -> None:
     """Ties this process to its parent, lets it go first when memory is short, and shields it from group signals."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL) != 0:
-        raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
-    if os.getppid() == 1:
-        os._exit(1)  # the fork server died before the line above
+    process.die_with_parent()
+    process.keep_heap_small()
     # A terminal's Ctrl-C and a service manager's SIGTERM reach every process; the daemon alone decides when to leave.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -60,7 +55,7 @@ class Worker:
         self._connection = connection
         self._send_lock = threading.Lock()
         self._models: dict[str, LoadedModel] = {}
-        self._driver = Driver(self._send)
+        self._driver = Driver(self._send, on_idle=process.give_back_freed_memory)
         self._threads = threads
 
     def serve(self) -> None:

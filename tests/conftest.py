@@ -1,6 +1,7 @@
 """Fixtures that need real files: model packages and recorded speech, pulled once and kept in the checkout."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,16 @@ from audiocpp.engines.catalog import Catalog
 CHECKOUT = Path(__file__).parent.parent
 AUDIO_SPEC = Path(__file__).parent / "data" / "test_audio.json"
 PULL_TIMEOUT_S = 900
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _folders_of_this_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """No test reads or writes the state and the caches of whoever runs it."""
+    with pytest.MonkeyPatch.context() as patch:
+        for variable in ("XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME"):
+            patch.setenv(variable, str(tmp_path_factory.mktemp(variable.lower())))
+        patch.delenv("AUDIOCPP_SOCKET", raising=False)
+        yield
 
 
 def _pulled(store: PackageStore, *ids: str) -> PackageStore:

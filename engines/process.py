@@ -1,0 +1,36 @@
+"""What a worker asks of the kernel and of the C library for itself."""
+
+import ctypes
+import os
+import signal
+
+_PR_SET_PDEATHSIG = 1
+_M_MMAP_THRESHOLD = -3
+_M_ARENA_MAX = -8
+
+_MMAP_THRESHOLD_BYTES = 4 << 20
+"""Larger blocks are mapped and so given back at once when freed. Measured on Moonshine: a quarter less memory after a
+run at the same CPU time; at 1 MiB the mapping itself costs a quarter more CPU time."""
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def die_with_parent() -> None:
+    """Has the kernel end this process when its parent ends. Raises `OSError`."""
+    if _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
+    if os.getppid() == 1:
+        os._exit(1)  # the parent ended before the line above
+
+
+def keep_heap_small() -> None:
+    """Sets glibc's allocator to one heap for all threads and to mapping large blocks. Other C libraries ignore it."""
+    if hasattr(_libc, "mallopt"):
+        _libc.mallopt(_M_ARENA_MAX, 1)
+        _libc.mallopt(_M_MMAP_THRESHOLD, _MMAP_THRESHOLD_BYTES)
+
+
+def give_back_freed_memory() -> None:
+    """Returns freed heap pages to the kernel, where the C library can."""
+    if hasattr(_libc, "malloc_trim"):
+        _libc.malloc_trim(0)
