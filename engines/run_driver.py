@@ -47,7 +47,7 @@ class Driver:
 
     Args:
         send: delivers a reply to the control process. It may block and is called without the lock.
-        on_idle: called on the driving thread when the last open run has ended.
+        on_idle: called on the driving thread once no run has been open for a heartbeat.
     """
 
     def __init__(self, send: Callable[[wire.Reply], None], *, on_idle: Callable[[], None] = lambda: None) -> None:
@@ -135,15 +135,20 @@ class Driver:
     def drive(self) -> None:
         """Resumes runs until `stop`, and beats about once a second."""
         beat_at = time.monotonic() + HEARTBEAT_S
+        worked = True
         while True:
             run = self._next_ready(beat_at)
             if self._stopped:
                 return
             if run is not None:
+                worked = True
                 self._step(run)
             if time.monotonic() >= beat_at:
                 beat_at = time.monotonic() + HEARTBEAT_S
                 self._send(self._heartbeat())
+                if worked and not self._runs:
+                    self._on_idle()
+                worked = bool(self._runs)
 
     def _next_ready(self, beat_at: float) -> _ActiveRun | None:
         with self._lock:
@@ -241,10 +246,7 @@ class Driver:
             for job in list(run.jobs):
                 self._work.discard(job)
             del self._runs[run.id]
-            idle = not self._runs
         self._send(_last_message(run, error))
-        if idle:
-            self._on_idle()
 
     # The computing threads.
 

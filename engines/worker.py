@@ -37,7 +37,7 @@ def worker_main(connection: socket.socket, *, threads: int, name: str) -> None:
 def _become_worker(name: str) -> None:
     """Ties this process to its parent, lets it go first when memory is short, and shields it from group signals."""
     process.die_with_parent()
-    process.keep_heap_small()
+    process.use_one_heap()
     # A terminal's Ctrl-C and a service manager's SIGTERM reach every process; the daemon alone decides when to leave.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
