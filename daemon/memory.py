@@ -16,7 +16,8 @@ def private_bytes(pid: int) -> int:
     """Memory that would be free if the process ended: private pages and swap.
 
     Shared pages (the fork server's, mapped weights used by others too) are not counted. Reads smaps_rollup, which
-    takes about a millisecond. Raises `ProcessLookupError` when the process has ended.
+    takes one millisecond for an idle process and up to 20 for one at work: the kernel walks all its pages. Raises
+    `ProcessLookupError` when the process has ended.
     """
     try:
         text = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii")
@@ -33,6 +34,28 @@ def resident_set_bytes(pid: int) -> int:
     except FileNotFoundError:
         raise ProcessLookupError(pid) from None
     return int(text.split()[1]) * _PAGE_BYTES
+
+
+class MemoryGauge:
+    """The private memory of one process, read often: exactly when asked, else by how its resident set has changed."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._private = 0
+        self._resident_set = 0
+
+    def exact(self) -> int:
+        """Private bytes, measured. Raises `ProcessLookupError`."""
+        self._private = private_bytes(self._pid)
+        self._resident_set = resident_set_bytes(self._pid)
+        return self._private
+
+    def quick(self) -> int:
+        """Private bytes as last measured, plus what the resident set has grown by since. Takes some 20 microseconds.
+
+        Raises `ProcessLookupError`.
+        """
+        return self._private + resident_set_bytes(self._pid) - self._resident_set
 
 
 def memory_limits(root: Path = Path("/")) -> list[ByteLimit]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import trio
 
 from audiocpp.daemon.errors import DaemonError, InsufficientMemory, ShuttingDown, WorkerDied
-from audiocpp.daemon.memory import private_bytes, resident_set_bytes
+from audiocpp.daemon.memory import MemoryGauge
 from audiocpp.daemon.workers import Worker, start_worker
 from audiocpp.engines import wire
 
@@ -29,10 +29,11 @@ WATCH_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Residence:
-    """Where a loaded model lives."""
+    """Where a loaded model lives. `gauge` reads the memory of its process."""
 
     worker: Worker
     loaded: wire.Loaded
+    gauge: MemoryGauge
 
 
 @dataclass(slots=True)
@@ -42,6 +43,7 @@ class _Host:
     ready: trio.Event = field(default_factory=trio.Event)
     ended: trio.Event = field(default_factory=trio.Event)
     worker: Worker | None = None
+    gauge: MemoryGauge | None = None
     models: set[str] = field(default_factory=set)
 
 
@@ -94,9 +96,9 @@ class WorkerPool:
         Raises `WorkerDied` when the process ended meanwhile (then `on_death` has been called), another `DaemonError`
         when the load failed, `OSError` when no process could be started. After the latter two call `leave`.
         """
-        worker = await self._worker_for(command.model)
+        worker, gauge = await self._worker_for(command.model)
         loaded = await worker.load(command)
-        residence = self._residences[command.model] = Residence(worker, loaded)
+        residence = self._residences[command.model] = Residence(worker, loaded, gauge)
         return residence
 
     async def leave(self, model: str) -> None:
@@ -122,19 +124,22 @@ class WorkerPool:
         if residence is not None:
             residence.worker.abort(model, error)
 
-    def private_bytes(self, model: str, others: Callable[[str], int]) -> int:
-        """Private memory of the model's process, less what `others` says of each other model in it; 0 if not loaded."""
+    def measure(self, model: str, others: Callable[[str], int], *, exact: bool) -> int:
+        """Private memory of the model's process, less what `others` says of each other model in it; 0 if not loaded.
+
+        `exact` costs milliseconds while the model works (see `MemoryGauge`).
+        """
         residence = self._residences.get(model)
         if residence is None:
             return 0
         try:
-            whole = private_bytes(residence.worker.pid)
+            whole = residence.gauge.exact() if exact else residence.gauge.quick()
         except ProcessLookupError:
             return 0
         neighbours = self._hosts[self._worker_names[model]].models - {model}
         return max(whole - sum(others(neighbour) for neighbour in neighbours), 0)
 
-    async def _worker_for(self, model: str) -> Worker:
+    async def _worker_for(self, model: str) -> tuple[Worker, MemoryGauge]:
         name = self._worker_names[model]
         host = self._hosts.get(name)
         if host is None:
@@ -143,9 +148,9 @@ class WorkerPool:
             await self._start(name, host)
         host.models.add(model)
         await host.ready.wait()
-        if host.worker is None:
+        if host.worker is None or host.gauge is None:
             raise OSError("the worker process could not be started")
-        return host.worker
+        return host.worker, host.gauge
 
     async def _start(self, name: str, host: _Host) -> None:
         if self._nursery is None:
@@ -157,6 +162,7 @@ class WorkerPool:
                 nursery=self._nursery,
                 on_end=lambda worker: self._ended(name, host, worker),
             )
+            host.gauge = MemoryGauge(host.worker.pid)
         finally:
             if host.worker is None:
                 del self._hosts[name]
@@ -194,12 +200,11 @@ class WorkerPool:
 
     def _excess(self, host: _Host, worker: Worker) -> InsufficientMemory | None:
         limits = [self._limits[model] for model in host.models]
-        if not limits or not all(limits) or worker.idle:
+        if not limits or not all(limits) or worker.idle or host.gauge is None:
             return None
         limit = sum(limits)
         try:
-            # The resident set is never less than the private memory, and a hundred times cheaper to read.
-            if resident_set_bytes(worker.pid) <= limit or private_bytes(worker.pid) <= limit:
+            if host.gauge.quick() <= limit or host.gauge.exact() <= limit:
                 return None
         except ProcessLookupError:
             return None

@@ -86,7 +86,7 @@ class Supervisor:
         self._make_load = make_load
         limits = {model.name: model.limit_bytes for model in self.planner.models.values()}
         self._pool = WorkerPool(
-            worker_names, limits, threads=threads, on_death=self._worker_ended, on_work=self._measure
+            worker_names, limits, threads=threads, on_death=self._worker_ended, on_work=self._sample
         )
         self._settled: dict[Ticket, trio.Event] = {}
         self._refused: dict[Ticket, DaemonError] = {}
@@ -133,7 +133,7 @@ class Supervisor:
         try:
             yield lease
         finally:
-            self._measure(model)
+            self._sample(model)
             self._perform(self.planner.release(ticket, now=trio.current_time(), answered=lease.answered))
 
     async def _resident(self, ticket: Ticket, *, timeout_ms: int = 0) -> None:
@@ -195,7 +195,7 @@ class Supervisor:
         """
         await self._loads_settled(labels)
         resident = [name for name in labels if self.planner.models[name].state in (State.READY, State.BUSY)]
-        held = sum(self._current_bytes(name) for name in resident)
+        held = sum(self._current_bytes(name, exact=True) for name in resident)
         # Idle ones first: their memory is back while the others are still waited for.
         for name in sorted(resident, key=lambda name: self.planner.models[name].leases):
             self._perform(self.planner.drain(name))
@@ -205,7 +205,7 @@ class Supervisor:
         return UnloadReport(
             unloaded=[labels[name] for name in resident],
             not_resident=[labels[name] for name in labels if name not in resident],
-            released_bytes=held - sum(self._current_bytes(name) for name in resident),
+            released_bytes=held - sum(self._current_bytes(name, exact=True) for name in resident),
         )
 
     async def _loads_settled(self, names: Iterable[str]) -> None:
@@ -232,7 +232,7 @@ class Supervisor:
 
     def residence(self, model: str) -> Residence | None:
         """What is known of a resident model, its memory measured now."""
-        self._measure(model)
+        self._measure(model, exact=True)
         return self._pool.residence(model)
 
     def row(self, model: str) -> Row:
@@ -272,7 +272,7 @@ class Supervisor:
         except (DaemonError, OSError) as error:
             await self._load_failed(model, error)
             return
-        self._measure(model)
+        self._measure(model, exact=True)
         label, held = self.planner.models[model].label, self._ledger.row(model).resident_bytes or 0
         log.info(
             "loaded %s in %.2f s, %d MiB resident",
@@ -308,9 +308,12 @@ class Supervisor:
 
     # Memory.
 
-    def _current_bytes(self, model: str) -> int:
-        return self._pool.private_bytes(model, lambda other: self._ledger.row(other).resident_bytes or 0)
+    def _current_bytes(self, model: str, *, exact: bool) -> int:
+        return self._pool.measure(model, lambda other: self._ledger.row(other).resident_bytes or 0, exact=exact)
 
-    def _measure(self, model: str) -> None:
+    def _measure(self, model: str, *, exact: bool) -> None:
         if self._pool.residence(model) is not None:
-            self._ledger.measured(model, self._current_bytes(model))
+            self._ledger.measured(model, self._current_bytes(model, exact=exact))
+
+    def _sample(self, model: str) -> None:
+        self._measure(model, exact=False)

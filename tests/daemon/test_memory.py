@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from audiocpp.daemon.eviction import ByteLimit
-from audiocpp.daemon.memory import memory_limits, private_bytes
+from audiocpp.daemon.memory import MemoryGauge, memory_limits, private_bytes
 
 MIB = 1 << 20
 
@@ -75,6 +75,14 @@ def test_private_memory_grows_with_what_a_process_allocates() -> None:
     block = bytearray(os.urandom(1)) * (32 * MIB)
     grown = private_bytes(os.getpid()) - before
     assert len(block) * 0.9 < grown < len(block) * 1.5
+
+
+def test_a_gauge_follows_growth_without_measuring_again() -> None:
+    gauge = MemoryGauge(os.getpid())
+    before = gauge.exact()
+    block = bytearray(os.urandom(1)) * (32 * MIB)
+    assert len(block) * 0.9 < gauge.quick() - before < len(block) * 1.5
+    assert abs(gauge.quick() - gauge.exact()) < 4 * MIB
 
 
 def test_a_process_that_does_not_exist_is_an_error() -> None:
