@@ -24,7 +24,9 @@ SILENCE_S = 15.0
 """A worker beats once a second. One that has been silent for so long is stopped or stuck, and is killed."""
 
 WATCH_S = 0.1
-"""How often the memory of workers at work is held against their limits."""
+"""How often workers are looked at; seldom while there are none."""
+
+EMPTY_WATCH_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +187,7 @@ class WorkerPool:
 
     async def _watch(self) -> None:
         while True:
-            await trio.sleep(WATCH_S)
+            await trio.sleep(WATCH_S if self._hosts else EMPTY_WATCH_S)
             for name, host in list(self._hosts.items()):
                 worker = host.worker
                 if worker is None or worker.ended is not None:

@@ -8,11 +8,12 @@ import trio
 
 from audiocpp.daemon.admission import SlotQueue
 from audiocpp.daemon.errors import ModelNotInstalled, RequestTimeout
+from audiocpp.daemon.lease import Lease
 from audiocpp.daemon.lifecycle import Model, State
 from audiocpp.daemon.packages import PackageStore
 from audiocpp.daemon.pool import Residence
 from audiocpp.daemon.registry import ModelEntry, Registry
-from audiocpp.daemon.supervisor import Lease, LoadReport, Supervisor, UnloadReport
+from audiocpp.daemon.supervisor import LoadReport, Supervisor, UnloadReport
 from audiocpp.engines import wire
 
 

@@ -12,14 +12,12 @@ import trio
 
 from audiocpp.daemon.errors import DaemonError, ModelFailed, ServerBusy, ShuttingDown, WorkerDied
 from audiocpp.daemon.eviction import ByteLimit, Decision
+from audiocpp.daemon.lease import Lease
 from audiocpp.daemon.ledger import Ledger, Row
 from audiocpp.daemon.lifecycle import Model, State, Ticket
 from audiocpp.daemon.pool import Residence, WorkerPool
 from audiocpp.daemon.residency import Effect, Grant, Load, Planner, Refuse, Unload
-from audiocpp.daemon.worker_run import WorkerRun
-from audiocpp.daemon.workers import Worker
 from audiocpp.engines import wire
-from audiocpp.engines.tasks import TaskRequest
 
 log = logging.getLogger(__name__)
 
@@ -41,24 +39,6 @@ class UnloadReport:
     unloaded: list[str]
     not_resident: list[str]
     released_bytes: int
-
-
-class Lease:
-    """A resident model held by a request. It stays resident until the lease ends."""
-
-    def __init__(self, model: str, worker: Worker) -> None:
-        self._model = model
-        self._worker = worker
-        self.answered = False
-
-    def open(self, request: TaskRequest) -> WorkerRun:
-        """Opens a run. Raises `WorkerDied`."""
-        return self._worker.open(self._model, request)
-
-    def kill_worker(self, reason: str) -> None:
-        """Ends the worker process: the last way to end a run that ignores its cancellation."""
-        log.warning("worker %s is killed: %s", self._worker.name, reason)
-        self._worker.kill()
 
 
 class Supervisor:

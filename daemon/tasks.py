@@ -8,9 +8,9 @@ import trio
 
 from audiocpp.daemon.busy import effective_busy_timeout_ms
 from audiocpp.daemon.errors import RequestTimeout
+from audiocpp.daemon.lease import Lease
 from audiocpp.daemon.registry import ModelEntry
 from audiocpp.daemon.services import Services
-from audiocpp.daemon.supervisor import Lease
 from audiocpp.daemon.worker_run import WorkerRun
 from audiocpp.engines.tasks import AudioChunk, TaskEvent, TaskRequest
 

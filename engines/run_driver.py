@@ -9,11 +9,11 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from audiocpp.engines import wire
-from audiocpp.engines.errors import EngineError, OutOfMemory, RunCancelled
+from audiocpp.engines.active_run import ActiveRun, last_message
+from audiocpp.engines.errors import RunCancelled
 from audiocpp.engines.family import Background, Completed, Data, Effect, Input, Next, Revoke, Run, Work
 from audiocpp.engines.scheduler import Batch, Job, WorkQueue
 from audiocpp.engines.tasks import TaskEvent
@@ -21,25 +21,6 @@ from audiocpp.engines.tasks import TaskEvent
 log = logging.getLogger(__name__)
 
 HEARTBEAT_S = 1.0
-
-
-@dataclass(slots=True, eq=False)
-class _ActiveRun:
-    """A run and what it waits for. Guarded by the driver's lock, but for `generator`: the driving thread's own."""
-
-    id: int
-    generator: Run
-    opened: float
-    inputs: deque[Input] = field(default_factory=deque)
-    jobs: dict[Job, str] = field(default_factory=dict)
-    answer: Any = None
-    failure: BaseException | None = None
-    awaits_input: bool = False
-    awaits_window: bool = False
-    cancelled: bool = False
-    queued: bool = False
-    unacked_bytes: int = 0
-    compute_s: float = 0.0
 
 
 class Driver:
@@ -56,8 +37,8 @@ class Driver:
         self._lock = threading.Lock()
         self._runnable = threading.Condition(self._lock)
         self._computable = threading.Condition(self._lock)
-        self._ready: deque[_ActiveRun] = deque()
-        self._runs: dict[int, _ActiveRun] = {}
+        self._ready: deque[ActiveRun] = deque()
+        self._runs: dict[int, ActiveRun] = {}
         self._work = WorkQueue()
         self._running: dict[Batch, float] = {}
         self._stopped = False
@@ -67,7 +48,7 @@ class Driver:
     def open(self, run_id: int, generator: Run) -> None:
         """Starts a run. Its end is one `RunDone` or `RunError`."""
         with self._lock:
-            run = self._runs[run_id] = _ActiveRun(id=run_id, generator=generator, opened=time.monotonic())
+            run = self._runs[run_id] = ActiveRun(id=run_id, generator=generator, opened=time.monotonic())
             self._resume(run)
 
     def put(self, run_id: int, item: Input) -> None:
@@ -150,7 +131,7 @@ class Driver:
                     self._on_idle()
                 worked = bool(self._runs)
 
-    def _next_ready(self, beat_at: float) -> _ActiveRun | None:
+    def _next_ready(self, beat_at: float) -> ActiveRun | None:
         with self._lock:
             if not self._ready and not self._stopped:
                 self._runnable.wait(max(beat_at - time.monotonic(), 0))
@@ -166,7 +147,7 @@ class Driver:
             oldest = max((now - since for since in self._running.values()), default=0.0)
             return wire.Heartbeat(open_runs=len(self._runs), waiting_work=len(self._work), oldest_work_s=oldest)
 
-    def _step(self, run: _ActiveRun) -> None:
+    def _step(self, run: ActiveRun) -> None:
         if run.awaits_input:
             self._take_input(run)
         try:
@@ -178,21 +159,21 @@ class Driver:
         else:
             self._perform(run, yielded)
 
-    def _take_input(self, run: _ActiveRun) -> None:
+    def _take_input(self, run: ActiveRun) -> None:
         with self._lock:
             run.awaits_input = False
             run.answer = run.inputs.popleft() if run.inputs else None
         if isinstance(run.answer, Data):
             self._send(wire.Consumed(run.id, len(run.answer.data)))
 
-    def _advance(self, run: _ActiveRun) -> TaskEvent | Effect:
+    def _advance(self, run: ActiveRun) -> TaskEvent | Effect:
         if run.cancelled:
             run.generator.close()
             raise RunCancelled("the run was cancelled")
         answer, failure, run.answer, run.failure = run.answer, run.failure, None, None
         return run.generator.throw(failure) if failure is not None else run.generator.send(answer)
 
-    def _perform(self, run: _ActiveRun, yielded: TaskEvent | Effect) -> None:
+    def _perform(self, run: ActiveRun, yielded: TaskEvent | Effect) -> None:
         match yielded:
             case Work():
                 self._submit(run, yielded, tag=None)
@@ -205,7 +186,7 @@ class Driver:
             case _:
                 self._emit(run, yielded)
 
-    def _submit(self, run: _ActiveRun, work: Work, *, tag: str | None) -> None:
+    def _submit(self, run: ActiveRun, work: Work, *, tag: str | None) -> None:
         def finish(results: Sequence[Any] | None, error: BaseException | None, seconds: float) -> None:
             self._finish_job(run, job, results, error, seconds)
 
@@ -217,7 +198,7 @@ class Driver:
             if tag is not None or run.cancelled:
                 self._resume(run)
 
-    def _revoke(self, run: _ActiveRun, tag: str) -> None:
+    def _revoke(self, run: ActiveRun, tag: str) -> None:
         with self._lock:
             waiting = [job for job, job_tag in run.jobs.items() if job_tag == tag and self._work.discard(job)]
             for job in waiting:
@@ -225,13 +206,13 @@ class Driver:
             run.answer = bool(waiting)
             self._resume(run)
 
-    def _await_input(self, run: _ActiveRun) -> None:
+    def _await_input(self, run: ActiveRun) -> None:
         with self._lock:
             run.awaits_input = True
             if run.inputs or run.cancelled:
                 self._resume(run)
 
-    def _emit(self, run: _ActiveRun, event: TaskEvent) -> None:
+    def _emit(self, run: ActiveRun, event: TaskEvent) -> None:
         size = wire.output_bytes(event)
         with self._lock:
             run.unacked_bytes += size
@@ -241,12 +222,12 @@ class Driver:
             if not run.awaits_window or run.cancelled:
                 self._resume(run)
 
-    def _close(self, run: _ActiveRun, error: BaseException | None) -> None:
+    def _close(self, run: ActiveRun, error: BaseException | None) -> None:
         with self._lock:
             for job in list(run.jobs):
                 self._work.discard(job)
             del self._runs[run.id]
-        self._send(_last_message(run, error))
+        self._send(last_message(run, error))
 
     # The computing threads.
 
@@ -292,7 +273,7 @@ class Driver:
                 job.finish(results, error, seconds * len(job.work.rows) / rows)
 
     def _finish_job(
-        self, run: _ActiveRun, job: Job, results: Sequence[Any] | None, error: BaseException | None, seconds: float
+        self, run: ActiveRun, job: Job, results: Sequence[Any] | None, error: BaseException | None, seconds: float
     ) -> None:
         tag = run.jobs.pop(job)
         run.compute_s += seconds
@@ -310,29 +291,13 @@ class Driver:
 
     # With the lock held.
 
-    def _resume(self, run: _ActiveRun) -> None:
+    def _resume(self, run: ActiveRun) -> None:
         if not run.queued:
             run.queued = True
             self._ready.append(run)
             self._runnable.notify()
 
-    def _end_cancelled(self, run: _ActiveRun) -> None:
+    def _end_cancelled(self, run: ActiveRun) -> None:
         """Lets the driving thread close a cancelled run once none of its work is being computed."""
         if not run.jobs:
             self._resume(run)
-
-
-def _last_message(run: _ActiveRun, error: BaseException | None) -> wire.RunDone | wire.RunError:
-    match error:
-        case None:
-            wall_ms = (time.monotonic() - run.opened) * 1e3
-            return wire.RunDone(run=run.id, wall_ms=wall_ms, compute_ms=run.compute_s * 1e3)
-        case EngineError():
-            return wire.RunError(run=run.id, code=error.code, message=error.message, param=error.param)
-        case MemoryError():
-            return wire.RunError(
-                run=run.id, code=OutOfMemory.code, message="the run needs more memory than it may have"
-            )
-        case _:
-            log.error("a run failed", exc_info=error)
-            return wire.RunError(run=run.id, code=EngineError.code, message=f"{type(error).__name__}: {error}")
