@@ -1,14 +1,15 @@
 """A daemon that nobody uses."""
 
+import math
 import time
 
 from bench.bed import ABSOLUTE_RUNS, Bed
+from bench.processes import ProcessTree
 from bench.report import Figure, Report
 from bench.samples import median
 
-_SETTLE_S = 3.0
-"""The fork server goes on importing after the daemon listens; then nothing moves any more."""
-
+_SETTLED_S = 2.0
+_SETTLE_AT_MOST_S = 30.0
 _WATCH_S = 10.0
 _MIB = 1 << 20
 
@@ -21,7 +22,7 @@ def idle(bed: Bed) -> Report:
         with bed.folder.start() as daemon:
             starts_s.append(daemon.start_s)
     with bed.folder.start() as daemon:
-        time.sleep(_SETTLE_S)
+        _settle(daemon.tree)
         cpu_before_s = daemon.tree.cpu_s()
         time.sleep(_WATCH_S)
         cpu_s = daemon.tree.cpu_s() - cpu_before_s
@@ -58,3 +59,11 @@ def idle(bed: Bed) -> Report:
             ),
         ],
     )
+
+
+def _settle(tree: ProcessTree) -> None:
+    """Returns when nothing has moved for a while: the fork server goes on importing after the daemon listens."""
+    deadline = time.monotonic() + _SETTLE_AT_MOST_S
+    cpu_s = math.nan
+    while cpu_s != (cpu_s := tree.cpu_s()) and time.monotonic() < deadline:
+        time.sleep(_SETTLED_S)
