@@ -3,7 +3,8 @@
 import logging
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+
+import msgspec
 
 from audiocpp.control.backend import AdminBackend, BackendError
 from audiocpp.control.bodies import ExplainBody, LoadBody, PullBody, UnloadBody, parse_body
@@ -25,8 +26,7 @@ from audiocpp.control.rights import Right
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True):
     """One admin request whose right has been checked."""
 
     backend: AdminBackend
@@ -38,8 +38,7 @@ Reply = Event | EventBody
 Handler = Callable[[Call], Awaitable[Reply]]
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(msgspec.Struct, frozen=True):
     path: str
     method: str
     right: Right

@@ -3,8 +3,9 @@
 import logging
 import socket
 import struct
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 logger = logging.getLogger(__name__)
 
@@ -16,8 +17,7 @@ _GROUPS_BYTES = 1024  # the most that getsockopt hands out: 256 groups
 _GID = struct.Struct("I")
 
 
-@dataclass(frozen=True, slots=True)
-class PeerCredentials:
+class PeerCredentials(msgspec.Struct, frozen=True):
     """Identity of the peer at the time it connected. `groups` holds the supplementary group ids."""
 
     uid: int

@@ -2,8 +2,9 @@
 
 import grp
 import os
-from dataclasses import dataclass
 from enum import Enum
+
+import msgspec
 
 from audiocpp.control.peer import PeerCredentials
 from audiocpp.control.protocol import READER_GROUP, WRITER_GROUP
@@ -14,8 +15,7 @@ class Right(Enum):
     WRITE = "write"
 
 
-@dataclass(frozen=True, slots=True)
-class AccessPolicy:
+class AccessPolicy(msgspec.Struct, frozen=True):
     """Root, `owner_uid` and the writer group may change; the reader group may read, as may those.
 
     A group that does not exist on this host is None and admits nobody.

@@ -1,19 +1,18 @@
 """Whether a model fits into memory, and which idle models must go so that it does. Pure: no state, no clock, no log."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class ByteLimit:
+class ByteLimit(msgspec.Struct, frozen=True):
     """A limit on memory. `free_bytes` is what it still allows, reservations of loads in progress taken off."""
 
     name: str
     free_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Resident:
+class Resident(msgspec.Struct, frozen=True):
     """A model in memory, or on its way out of it (`leaving`). `idle_since` is None while it is in use."""
 
     name: str
@@ -28,20 +27,17 @@ class Resident:
         return self.idle_since is not None and not self.pinned and not self.leaving
 
 
-@dataclass(frozen=True, slots=True)
-class Fits:
+class Fits(msgspec.Struct, frozen=True):
     """There is room now."""
 
 
-@dataclass(frozen=True, slots=True)
-class Evict:
+class Evict(msgspec.Struct, frozen=True):
     """There is room once these have been unloaded; least recently used first."""
 
     victims: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
+class Wait(msgspec.Struct, frozen=True):
     """There is room once models that are in use, or leaving, are gone. `limit` names what binds."""
 
     limit: str
@@ -49,8 +45,7 @@ class Wait:
     available_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Never:
+class Never(msgspec.Struct, frozen=True):
     """Not even an empty server has room. `holders` are what cannot go."""
 
     limit: str

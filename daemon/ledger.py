@@ -7,6 +7,8 @@ was measured the last time (`estimates.py`).
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from audiocpp.daemon.estimates import Measurement
 from audiocpp.daemon.eviction import ByteLimit, Decision, Resident, decide
 from audiocpp.daemon.lifecycle import Model, State
@@ -37,8 +39,7 @@ class Row:
         return max(loaded + self.workspace_bytes, self.resident_bytes or 0)
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryLimits:
+class MemoryLimits(msgspec.Struct, frozen=True):
     """The configured limits; 0 means none.
 
     Attributes:

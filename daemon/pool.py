@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+import msgspec
 import trio
 
 from audiocpp.daemon.errors import DaemonError, InsufficientMemory, ShuttingDown, WorkerDied
@@ -29,8 +30,7 @@ WATCH_S = 0.1
 EMPTY_WATCH_S = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Residence:
+class Residence(msgspec.Struct, frozen=True):
     """Where a loaded model lives. `gauge` reads the memory of its process."""
 
     worker: Worker

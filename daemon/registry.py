@@ -1,8 +1,9 @@
 """The registered model entries, and how a request names one. What is installed or in memory is known elsewhere."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from audiocpp.daemon.config import LiveIngest, VoicePreset
 from audiocpp.daemon.errors import InvalidRequest, ModelNotFound
@@ -10,8 +11,7 @@ from audiocpp.engines.spec import ModelSpec, PackageSpec
 from audiocpp.engines.tasks import Mode, OptionValue, TaskName
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelEntry:
+class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
     """A configured model with everything inherited filled in.
 
     Attributes:

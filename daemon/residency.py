@@ -6,8 +6,9 @@ without a process. A model is what entries with the same load key share; its lea
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from audiocpp.daemon.errors import DaemonError, InsufficientMemory, ModelFailed, ModelNotInstalled
 from audiocpp.daemon.eviction import Decision, Evict, Fits, Never, Wait
@@ -20,29 +21,25 @@ FIRST_BACKOFF_S = 1.0
 LONGEST_BACKOFF_S = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class Load:
+class Load(msgspec.Struct, frozen=True):
     """Effect: load the model, then call `loaded` or `load_failed`."""
 
     model: str
 
 
-@dataclass(frozen=True, slots=True)
-class Unload:
+class Unload(msgspec.Struct, frozen=True):
     """Effect: unload the model, then call `unloaded`."""
 
     model: str
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(msgspec.Struct, frozen=True):
     """Effect: the ticket's model is resident, and leased when the ticket leases."""
 
     ticket: Ticket
 
 
-@dataclass(frozen=True, slots=True)
-class Refuse:
+class Refuse(msgspec.Struct, frozen=True):
     """Effect: the ticket ends with an error."""
 
     ticket: Ticket

@@ -3,9 +3,9 @@
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import trio
 
 from audiocpp import __version__
@@ -29,8 +29,7 @@ from audiocpp.engines.host import HostFacts, read_host
 from audiocpp.engines.placement import Placement, PlacementChoice, choose_placement
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Services:
+class Services(msgspec.Struct, frozen=True, kw_only=True):
     """All parts of a running daemon. `started_at` is on trio's clock."""
 
     config: ServerConfig

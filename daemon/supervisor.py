@@ -6,8 +6,8 @@ It knows models by load key; entries and their ids are the business of `resident
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 
+import msgspec
 import trio
 
 from audiocpp.daemon.errors import DaemonError, ModelFailed, ServerBusy, ShuttingDown, WorkerDied
@@ -22,8 +22,7 @@ from audiocpp.engines import wire
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class LoadReport:
+class LoadReport(msgspec.Struct, frozen=True):
     """`changed` is False when the model was resident already."""
 
     id: str
@@ -32,8 +31,7 @@ class LoadReport:
     resident_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class UnloadReport:
+class UnloadReport(msgspec.Struct, frozen=True):
     """Model labels, and the private memory that ended with their workers, measured."""
 
     unloaded: list[str]

@@ -4,8 +4,9 @@ A name from a request is only compared with names that are known; it never becom
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
 
 from audiocpp.daemon.config import VoicePreset
 
@@ -13,16 +14,14 @@ TRANSCRIPTS = "prompt_text"
 """The file beside the recordings that says what is spoken in them, one `name|transcript` a line."""
 
 
-@dataclass(frozen=True, slots=True)
-class Recording:
+class Recording(msgspec.Struct, frozen=True):
     """A reference recording and what is said in it; the text is empty when it is not known."""
 
     path: Path
     transcript: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class VoiceChoice:
+class VoiceChoice(msgspec.Struct, frozen=True):
     """What goes to the model.
 
     Attributes:
@@ -35,7 +34,7 @@ class VoiceChoice:
     voice_id: str = ""
     voice_ref: Path | None = None
     reference_text: str = ""
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
 def choose_voice(

@@ -8,16 +8,16 @@ import math
 import os
 import platform
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
+
+import msgspec
 
 RUNTIME_MODULES = {"onnxruntime": "onnxruntime"}
 """Runtime -> the module that carries it. A runtime is one file in `runtimes/`."""
 
 
-@dataclass(frozen=True, slots=True)
-class HostFacts:
+class HostFacts(msgspec.Struct, frozen=True):
     """Facts of one moment.
 
     Attributes:

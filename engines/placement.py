@@ -4,7 +4,8 @@ A provider is a row of `BACKENDS`. What a row cannot serve is refused with the r
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from audiocpp.engines.host import HostFacts
 from audiocpp.engines.spec import ModelSpec, PackageSpec
@@ -14,8 +15,7 @@ AUTO = "auto"
 ProviderOptions = dict[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(msgspec.Struct, frozen=True):
     """Where a model's graphs are to run.
 
     `providers` are the runtime's own names with their options, best first; `threads` is for one graph run.
@@ -29,16 +29,14 @@ class Placement:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(msgspec.Struct, frozen=True):
     """Why a backend does not serve. `reason` says what would have to be done."""
 
     backend: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class PlacementChoice:
+class PlacementChoice(msgspec.Struct, frozen=True):
     """Possible placements, best first, and the backends that were looked at and refused."""
 
     placements: tuple[Placement, ...]
@@ -49,8 +47,7 @@ class PlacementChoice:
         return "; ".join(f"{refusal.backend}: {refusal.reason}" for refusal in self.refusals)
 
 
-@dataclass(frozen=True, slots=True)
-class Backend:
+class Backend(msgspec.Struct, frozen=True):
     """One row: a provider of a runtime. `install` says how the runtime gets here."""
 
     name: str

@@ -1,7 +1,6 @@
 """The body of a speech request and what it asks for."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated
 
 import msgspec
@@ -62,8 +61,7 @@ class SpeechBody(msgspec.Struct, kw_only=True):
     ] = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Speech:
+class Speech(msgspec.Struct, frozen=True, kw_only=True):
     """A validated request. `stream_format` is empty for a buffered reply."""
 
     entry: ModelEntry

@@ -2,8 +2,8 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
 
+import msgspec
 import trio
 
 from audiocpp.daemon.backend import backend
@@ -17,8 +17,7 @@ from audiocpp.engines.tasks import AudioChunk, AudioFormat, TaskEvent, TaskReque
 Handle = Callable[[bytes], Awaitable[None]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Synthesis:
+class Synthesis(msgspec.Struct, frozen=True, kw_only=True):
     """An encoded file and how it came about."""
 
     data: bytes

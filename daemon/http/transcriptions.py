@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Iterable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -54,8 +53,7 @@ class TranscriptionBody(msgspec.Struct, kw_only=True):
     ] = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Transcription:
+class Transcription(msgspec.Struct, frozen=True, kw_only=True):
     """A validated request. `source` is readable as long as the request is served."""
 
     entry: ModelEntry

@@ -1,8 +1,9 @@
 """What a live session hears and what it wants done. Values only."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from audiocpp.daemon.errors import DaemonError
 from audiocpp.engines.tasks import TaskEvent
@@ -10,46 +11,39 @@ from audiocpp.engines.tasks import TaskEvent
 # Inputs.
 
 
-@dataclass(frozen=True, slots=True)
-class Audio:
+class Audio(msgspec.Struct, frozen=True):
     """PCM from the client, split anywhere."""
 
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Control:
+class Control(msgspec.Struct, frozen=True):
     """A text message from the client."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Heard:
+class Heard(msgspec.Struct, frozen=True):
     """An event of the run."""
 
     event: TaskEvent
 
 
-@dataclass(frozen=True, slots=True)
-class RunEnded:
+class RunEnded(msgspec.Struct, frozen=True):
     """The run has answered everything."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunBroke:
+class RunBroke(msgspec.Struct, frozen=True):
     """The run failed."""
 
     error: DaemonError
 
 
-@dataclass(frozen=True, slots=True)
-class Tick:
+class Tick(msgspec.Struct, frozen=True):
     """`LiveSession.deadline_s` may have passed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stop:
+class Stop(msgspec.Struct, frozen=True):
     """The daemon is stopping."""
 
 
@@ -60,34 +54,29 @@ INPUTS: tuple[type[Input], ...] = (Audio, Control, Heard, RunEnded, RunBroke, Ti
 # Effects.
 
 
-@dataclass(frozen=True, slots=True)
-class Push:
+class Push(msgspec.Struct, frozen=True):
     """Give this to the run."""
 
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Finalize:
+class Finalize(msgspec.Struct, frozen=True):
     """Ask the run for all that was pushed so far."""
 
     id: str
 
 
-@dataclass(frozen=True, slots=True)
-class Finish:
+class Finish(msgspec.Struct, frozen=True):
     """Tell the run that its input is complete."""
 
 
-@dataclass(frozen=True, slots=True)
-class Send:
+class Send(msgspec.Struct, frozen=True):
     """Send this event to the client."""
 
     event: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Close:
+class Close(msgspec.Struct, frozen=True):
     """Close the transport, after everything sent so far. `code` is a WebSocket close code."""
 
     code: int

@@ -1,7 +1,8 @@
 """The parameters of a live session, from a query string."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from audiocpp.daemon.errors import InvalidRequest, NotFound
 from audiocpp.daemon.registry import ModelEntry, Registry
@@ -12,8 +13,7 @@ from audiocpp.engines.tasks import AudioFormat, SampleEncoding, TaskRequest
 SAMPLE_FORMATS: tuple[SampleEncoding, ...] = ("s16le", "f32le", "mulaw", "alaw")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LiveParameters:
+class LiveParameters(msgspec.Struct, frozen=True, kw_only=True):
     """A validated session to be."""
 
     entry: ModelEntry

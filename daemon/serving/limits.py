@@ -1,13 +1,12 @@
 """The numbers of the transport."""
 
-from dataclasses import dataclass
+import msgspec
 
 KIB = 1024
 MIB = 1024 * KIB
 
 
-@dataclass(frozen=True, slots=True)
-class ServingLimits:
+class ServingLimits(msgspec.Struct, frozen=True):
     """Bounds of connections.
 
     Attributes:

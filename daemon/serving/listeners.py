@@ -5,9 +5,9 @@ import ipaddress
 import os
 import socket
 import stat
-from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import trio
 
 BACKLOG = 128
@@ -17,8 +17,7 @@ class AddressInUse(OSError):
     """Another process listens there. The message names the address."""
 
 
-@dataclass(frozen=True, slots=True)
-class Listener:
+class Listener(msgspec.Struct, frozen=True):
     """A listening socket. `loopback`: only this machine reaches it (loopback address or Unix socket)."""
 
     stream_listener: trio.SocketListener

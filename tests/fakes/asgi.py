@@ -2,11 +2,12 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import trio
+from msgspec.structs import replace
 from trio_websocket import WebSocketConnection, wrap_client_stream
 
 from audiocpp.daemon.serving import Listener, ServingLimits, open_tcp_listener, serve

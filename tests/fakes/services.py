@@ -3,11 +3,12 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import trio
+from msgspec.structs import replace
 from quart_trio import QuartTrio
 
 from audiocpp.daemon.config.load import parse_config
