@@ -67,9 +67,9 @@ async def _serve(services: Services, public: Listener, admin: Listener, announce
                     read_peer=read_peer_credentials,
                 )
             )
+            await nursery.start(_stop_on_signal, stop, planes.cancel_scope)
             announce(url)
             nursery.start_soon(_load_eager, services)
-            nursery.start_soon(_stop_on_signal, stop, planes.cancel_scope)
         nursery.cancel_scope.cancel()
 
 
@@ -83,9 +83,12 @@ async def _load_eager(services: Services) -> None:
                 log.warning("%s was not loaded at the start: %s", entry.id, error.message, extra={"model": entry.id})
 
 
-async def _stop_on_signal(stop: trio.Event, planes: trio.CancelScope) -> None:
+async def _stop_on_signal(
+    stop: trio.Event, planes: trio.CancelScope, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+) -> None:
     """The first signal stops gracefully, the second at once."""
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        task_status.started()
         async for number in signals:
             log.info("stopping: received %s", signal.Signals(number).name)
             if stop.is_set():

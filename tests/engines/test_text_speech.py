@@ -35,9 +35,13 @@ def test_a_number_that_grows_in_words_stays_under_the_limit() -> None:
     assert " ".join(piece for piece in cut).split() == ["seven"] * 600
 
 
+UNABBREVIATED = "bhjkqwxz"
+"""Letters that make no abbreviation and no unit, which would be read as other words."""
+
+
 @settings(deadline=None)
 @given(
-    st.lists(st.text("abcdefghij", min_size=1, max_size=30), min_size=1, max_size=60),
+    st.lists(st.text(UNABBREVIATED, min_size=1, max_size=30), min_size=1, max_size=60),
     st.sampled_from([". ", ", ", " "]),
 )
 def test_every_word_is_kept_once(words: list[str], separator: str) -> None:
