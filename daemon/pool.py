@@ -13,7 +13,8 @@ import trio
 
 from audiocpp.daemon.errors import DaemonError, InsufficientMemory, ShuttingDown, WorkerDied
 from audiocpp.daemon.memory import MemoryGauge
-from audiocpp.daemon.workers import Worker, start_worker
+from audiocpp.daemon.worker_entry import run_worker
+from audiocpp.daemon.workers import Entry, Worker, start_worker
 from audiocpp.engines import wire
 
 log = logging.getLogger(__name__)
@@ -58,6 +59,7 @@ class WorkerPool:
         threads: compute threads of a worker.
         on_death: called with a model and the reason when its process has ended by itself.
         on_work: called with each model of a process at work, about ten times a second.
+        entry: what a worker process runs.
     """
 
     def __init__(
@@ -68,12 +70,14 @@ class WorkerPool:
         threads: int,
         on_death: Callable[[str, str], None],
         on_work: Callable[[str], None],
+        entry: Entry = run_worker,
     ) -> None:
         self._worker_names = worker_names
         self._limits = limits
         self._threads = threads
         self._on_death = on_death
         self._on_work = on_work
+        self._entry = entry
         self._hosts: dict[str, _Host] = {}
         self._residences: dict[str, Residence] = {}
         self._nursery: trio.Nursery | None = None
@@ -121,10 +125,19 @@ class WorkerPool:
                 await host.worker.unload(model)
 
     def abort(self, model: str, error: DaemonError) -> None:
-        """Fails the model's open runs with `error`; their computation is cancelled."""
+        """Fails the model's open runs with `error`; their computation is cancelled.
+
+        A model that is still being loaded goes with its process: a load cannot be interrupted otherwise.
+        """
         residence = self._residences.get(model)
         if residence is not None:
             residence.worker.abort(model, error)
+            return
+        name = self._worker_names[model]
+        host = self._hosts.get(name)
+        if host is not None and host.worker is not None and model in host.models:
+            host.worker.condemn(error)
+            self._lose(name, host, error.message)
 
     def measure(self, model: str, others: Callable[[str], int], *, exact: bool) -> int:
         """Private memory of the model's process, less what `others` says of each other model in it; 0 if not loaded.
@@ -163,6 +176,7 @@ class WorkerPool:
                 threads=self._threads,
                 nursery=self._nursery,
                 on_end=lambda worker: self._ended(name, host, worker),
+                entry=self._entry,
             )
             host.gauge = MemoryGauge(host.worker.pid)
         finally:

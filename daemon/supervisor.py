@@ -17,6 +17,8 @@ from audiocpp.daemon.ledger import Ledger, Row
 from audiocpp.daemon.lifecycle import Model, State, Ticket
 from audiocpp.daemon.pool import Residence, WorkerPool
 from audiocpp.daemon.residency import Effect, Grant, Load, Planner, Refuse, Unload
+from audiocpp.daemon.worker_entry import run_worker
+from audiocpp.daemon.workers import Entry
 from audiocpp.engines import wire
 
 log = logging.getLogger(__name__)
@@ -48,6 +50,7 @@ class Supervisor:
         make_load: load key -> the load command; raises `DaemonError` when files or a placement are missing.
         ledger: decides about room and is told what was measured.
         threads: compute threads of a worker.
+        entry: what a worker process runs.
     """
 
     def __init__(
@@ -58,13 +61,19 @@ class Supervisor:
         make_load: Callable[[str], wire.LoadModel],
         ledger: Ledger,
         threads: int,
+        entry: Entry = run_worker,
     ) -> None:
         self.planner = Planner(models, ledger)
         self._ledger = ledger
         self._make_load = make_load
         limits = {model.name: model.limit_bytes for model in self.planner.models.values()}
         self._pool = WorkerPool(
-            worker_names, limits, threads=threads, on_death=self._worker_ended, on_work=self._sample
+            worker_names,
+            limits,
+            threads=threads,
+            on_death=self._worker_ended,
+            on_work=self._sample,
+            entry=entry,
         )
         self._settled: dict[Ticket, trio.Event] = {}
         self._refused: dict[Ticket, DaemonError] = {}
@@ -171,7 +180,10 @@ class Supervisor:
             force: fail running requests instead of waiting for them.
             timeout_s: longest wait for running requests; then they go on and `ServerBusy` is raised.
         """
-        await self._loads_settled(labels)
+        with trio.move_on_after(float("inf") if timeout_s is None else timeout_s) as waiting:
+            await self._loads_settled(labels, force=force)
+        if waiting.cancelled_caught:
+            raise ServerBusy(f"still loading after {timeout_s:g} s: {', '.join(labels.values())}", retry_after_s=1.0)
         resident = [name for name in labels if self.planner.models[name].state in (State.READY, State.BUSY)]
         held = sum(self._current_bytes(name, exact=True) for name in resident)
         # Idle ones first: their memory is back while the others are still waited for.
@@ -186,8 +198,12 @@ class Supervisor:
             released_bytes=held - sum(self._current_bytes(name, exact=True) for name in resident),
         )
 
-    async def _loads_settled(self, names: Iterable[str]) -> None:
-        while any(self.planner.models[name].state is State.LOADING for name in names):
+    async def _loads_settled(self, names: Iterable[str], *, force: bool) -> None:
+        while loading := [name for name in names if self.planner.models[name].state is State.LOADING]:
+            if force:
+                for name in loading:
+                    self._pool.abort(name, WorkerDied("the operator unloaded the model while it was being loaded"))
+                force = False  # once: whoever asks for the model meanwhile gets it
             await self._changed.wait()
 
     async def _drained(self, names: list[str], timeout_s: float | None) -> None:

@@ -13,6 +13,7 @@ from multiprocessing.context import ForkServerProcess
 import trio
 
 from audiocpp.daemon.errors import DaemonError, InsufficientMemory, ModelFailed, WorkerDied
+from audiocpp.daemon.worker_entry import run_worker
 from audiocpp.daemon.worker_run import WorkerRun
 from audiocpp.engines import wire
 from audiocpp.engines.tasks import TaskRequest
@@ -24,13 +25,14 @@ _LEAVE_S = 0.2
 _REAP_S = 5.0
 
 
-def _spawn(name: str, threads: int) -> tuple[ForkServerProcess, socket.socket]:
-    # The target is imported by the child; importing it here would bring numpy into the control process.
-    from audiocpp.daemon.worker_entry import run_worker
+Entry = Callable[..., None]
+"""What a new worker process runs: called with its socket, `threads` and `name`. Importable, and cheap to import."""
 
+
+def _spawn(name: str, threads: int, entry: Entry) -> tuple[ForkServerProcess, socket.socket]:
     ours, theirs = socket.socketpair()
     with theirs:
-        process = ForkServerProcess(target=run_worker, args=(theirs,), kwargs={"threads": threads, "name": name})
+        process = ForkServerProcess(target=entry, args=(theirs,), kwargs={"threads": threads, "name": name})
         process.start()
     return process, ours
 
@@ -231,9 +233,16 @@ def _describe_exit(code: int | None) -> str:
     return f"exit status {code}"
 
 
-async def start_worker(name: str, *, threads: int, nursery: trio.Nursery, on_end: Callable[[Worker], None]) -> Worker:
+async def start_worker(
+    name: str,
+    *,
+    threads: int,
+    nursery: trio.Nursery,
+    on_end: Callable[[Worker], None],
+    entry: Entry = run_worker,
+) -> Worker:
     """Forks a worker and serves it in `nursery`. `on_end` is called when the process has ended, whatever the reason."""
-    process, connection = await trio.to_thread.run_sync(_spawn, name, threads)
+    process, connection = await trio.to_thread.run_sync(_spawn, name, threads, entry)
     worker = Worker(name, process, connection)
     nursery.start_soon(worker.serve, on_end)
     return worker
