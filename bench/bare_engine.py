@@ -1,6 +1,7 @@
 """The bare engine in a process of its own: no daemon, no queue, no wire. The companion of the overhead benches.
 
-It has imported what a worker process has when it is born, so that its loads compare with a worker's.
+It has imported what a worker process has when it is born, and its heap is set as a worker's is, so that what is left
+between the two is the daemon's.
 """
 
 import time
@@ -14,6 +15,7 @@ from audiocpp.engines.families import find_family
 from audiocpp.engines.family import Data, LoadContext
 from audiocpp.engines.graph import Graph, GraphOptions
 from audiocpp.engines.inline import run_inline
+from audiocpp.engines.process import use_one_heap
 from audiocpp.engines.runtimes.onnxruntime import CPU, open_onnx
 from audiocpp.engines.tasks import AudioChunk, AudioFormat, OptionValue, Segment, TaskName, TaskRequest, TextDelta
 from bench.companion import serve
@@ -51,5 +53,6 @@ def _decoded(path: str) -> Iterator[Data]:
 
 
 if __name__ == "__main__":
+    use_one_heap()
     engine = BareEngine()
     serve(load=engine.load, hear=engine.hear)

@@ -2,8 +2,8 @@
 
 import threading
 import time
-from types import TracebackType
-from typing import Self
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from bench.processes import Memory, ProcessTree
 
@@ -11,29 +11,29 @@ _EVERY_S = 0.02
 _IDLE_S = 3.0
 
 
-class PeakMemory:
-    """Reads the memory of `tree` while the block is executed. `peak` is the largest by proportional size.
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """`peak`: the reading with the most proportional memory. `after`: once idle for a while."""
 
-    `after` is what they still hold when they have been idle for a while.
-    """
+    peak: Memory
+    after: Memory
 
-    def __init__(self, tree: ProcessTree) -> None:
-        self.peak = Memory()
-        self.after = Memory()
-        self._tree = tree
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._watch)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
+def watched(tree: ProcessTree, execute: Callable[[], object]) -> Watched:
+    """Executes once, reading the memory of `tree` all the while. It takes processor time from what is executed."""
+    readings = [tree.memory()]
+    ended = threading.Event()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._ended.set()
-        self._thread.join()
-        time.sleep(_IDLE_S)
-        self.after = self._tree.memory()
+    def watch() -> None:
+        while not ended.wait(_EVERY_S):
+            readings.append(tree.memory())
 
-    def _watch(self) -> None:
-        while not self._ended.wait(_EVERY_S):
-            self.peak = max(self.peak, self._tree.memory(), key=lambda memory: memory.proportional)
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        execute()
+    finally:
+        ended.set()
+        thread.join()
+    time.sleep(_IDLE_S)
+    return Watched(max(readings, key=lambda memory: memory.proportional), tree.memory())
