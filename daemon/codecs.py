@@ -122,10 +122,11 @@ class Codecs:
             raise
 
     @asynccontextmanager
-    async def encode(self, fmt: str, audio: AudioFormat) -> AsyncIterator[Encoder]:
-        """Encodes PCM: `wav` (whole, exact sizes) or `pcm` (16-bit little-endian, as it comes)."""
+    async def encode(self, fmt: str, audio: AudioFormat, *, streamed: bool) -> AsyncIterator[Encoder]:
+        """Encodes PCM to a format of `engines.encoding`: bytes as they are made, or all of the file at its end."""
         worker = await self._shared_worker()
-        run = worker.open(_MODEL, TaskRequest(task="encode", audio=audio, options={"format": fmt}))
+        options: dict[str, OptionValue] = {"format": fmt, "streamed": streamed}
+        run = worker.open(_MODEL, TaskRequest(task="encode", audio=audio, options=options))
         try:
             yield Encoder(run)
         finally:

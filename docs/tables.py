@@ -15,7 +15,8 @@ from audiocpp.daemon.config import LiveIngest, ModelConfig, ServerConfig, VoiceP
 from audiocpp.daemon.config.model import INERT, MAX_MS
 from audiocpp.daemon.errors import DaemonError
 from audiocpp.daemon.http.app import BLUEPRINTS
-from audiocpp.daemon.http.speech_request import SpeechBody
+from audiocpp.daemon.http.speech import STREAMED_CONTENT_TYPES
+from audiocpp.daemon.http.speech_request import CONTENT_TYPES, STREAM_FORMATS, SpeechBody
 from audiocpp.daemon.http.tasks import RequestObject
 from audiocpp.daemon.http.transcriptions import TranscriptionBody
 from audiocpp.daemon.live.session import CLOSE_CODES
@@ -98,6 +99,17 @@ def errors() -> str:
     return table(("Status", "Type", "Code", "When"), rows)
 
 
+def speech_formats() -> str:
+    """One row for each format of speech."""
+    rows = ((f"`{name}`", f"`{kind}`", *_streams(name)) for name, kind in CONTENT_TYPES.items())
+    return table(("`response_format`", "Content type", "In a stream", "Its content type"), rows)
+
+
+def _streams(name: str) -> tuple[str, str]:
+    kinds = ", ".join(f"`{kind}`" for kind, names in STREAM_FORMATS.items() if name in names)
+    return kinds, f"`{STREAMED_CONTENT_TYPES[name]}`"
+
+
 def close_codes() -> str:
     return table(("Code", "When"), ((str(code), meaning) for code, meaning in CLOSE_CODES.items()))
 
@@ -111,6 +123,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "request-options": request_options,
     "model-options": model_options,
     "routes": routes,
+    "speech-formats": speech_formats,
     "speech-members": lambda: keys(SpeechBody),
     "transcription-members": lambda: keys(TranscriptionBody),
     "task-members": lambda: keys(RequestObject),

@@ -5,7 +5,6 @@ brings a decoder down takes this process with it, not the daemon and not a model
 """
 
 import io
-import wave
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -15,6 +14,7 @@ import soxr
 
 from audiocpp.engines import wire
 from audiocpp.engines.cancellation import RunControl
+from audiocpp.engines.encoding import Encoded, Encoder, open_encoder
 from audiocpp.engines.errors import InvalidInput, TooLarge, UnsupportedMedia
 from audiocpp.engines.family import NEXT, Data, End, LoadContext, Run, Work
 from audiocpp.engines.graph import Float32
@@ -37,10 +37,11 @@ ACCEPTED = "WAV, FLAC, OGG (Opus, Vorbis), MP3, AIFF, AU, CAF, W64 and RF64"
 
 
 class Codec:
-    """Tasks `decode` (option `path`, or the file as input; `sample_rate` in Hz; `max_seconds`) and `encode` (`format`).
+    """Tasks `decode` (option `path`, or the file as input; `sample_rate` in Hz; `max_seconds`) and `encode` (`format`;
+    `streamed`).
 
     `decode` answers with one `AudioInfo`, then `AudioChunk`s: mono at `sample_rate`. `encode` takes PCM in the
-    request's audio format and answers with `EncodedData`.
+    request's audio format and answers with `EncodedData`: at the end, or as it is made when `streamed`.
     """
 
     name: ClassVar[str] = "codec"
@@ -94,6 +95,15 @@ def _read(media: "Sequence[MediaFile]", control: RunControl) -> list[Float32]:
     return [item.read() for item in media]
 
 
+class SequentialFile(soundfile.SoundFile):  # type: ignore[misc]
+    """A file read from its start to its end. Otherwise every read ends with a seek, and a FLAC file whose length is
+    not in its header cannot seek.
+    """
+
+    def seekable(self) -> bool:
+        return False
+
+
 class MediaFile:
     """An audio file read as mono float32 at `sample_rate` Hz, wherever it came from."""
 
@@ -101,7 +111,7 @@ class MediaFile:
         self.sample_rate = sample_rate
         self._source = source
         self._max_seconds = max_seconds
-        self._file: soundfile.SoundFile | None = None
+        self._file: SequentialFile | None = None
         self._resampler: soxr.ResampleStream | None = None
         self._frames_read = 0
         self._ended = False
@@ -109,7 +119,7 @@ class MediaFile:
     def open(self) -> AudioInfo:
         """Reads the header. Raises `InvalidInput` or `UnsupportedMedia`, both with `param="file"`."""
         try:
-            file = self._file = soundfile.SoundFile(self._source)
+            file = self._file = SequentialFile(self._source)
         except soundfile.LibsndfileError as error:
             raise _unreadable(self._head(), error) from error
         if file.samplerate != self.sample_rate:
@@ -172,49 +182,34 @@ def _unreadable(head: bytes, error: soundfile.LibsndfileError) -> InvalidInput |
 
 
 def _encode(request: TaskRequest) -> Run:
-    audio = request.audio
+    audio, options = request.audio, request.options
     if audio is None or audio.encoding != "f32le":
         raise InvalidInput("encoding takes float32 PCM", param="audio")
-    match request.options.get("format"):
-        case "pcm":
-            return _encode_pcm()
-        case "wav":
-            return _encode_wav(audio)
-        case other:
-            raise InvalidInput(
-                f"response_format: {other!r} is not offered; accepted are wav, pcm", param="response_format"
-            )
+    encoder = open_encoder(str(options.get("format")), audio, streamed=bool(options.get("streamed")))
+    try:
+        rest = b""
+        while not isinstance(item := (yield NEXT), End):
+            if isinstance(item, Data):
+                samples, rest = _whole_frames(rest + item.data, audio)
+                (made,) = yield Work(_push, [(encoder, samples)])
+                yield from map(EncodedData, wire.pieces(memoryview(made)))
+        (made,) = yield Work(_finish, [encoder])
+        yield from map(EncodedData, wire.pieces(memoryview(made)))
+    finally:
+        encoder.close()
 
 
-def _encode_pcm() -> Run:
-    """16-bit little-endian PCM, as it comes."""
-    rest = b""
-    while isinstance(item := (yield NEXT), Data):
-        data = rest + item.data
-        whole = len(data) - len(data) % 4
-        rest = data[whole:]
-        if whole:
-            yield EncodedData(to_pcm16(data[:whole]))
+def _whole_frames(data: bytes, audio: AudioFormat) -> tuple[Float32, bytes]:
+    """Samples float32 (n, channels), and the bytes of the frame that is not whole yet."""
+    whole = len(data) - len(data) % audio.frame_bytes
+    return np.frombuffer(data[:whole], "<f4").reshape(-1, audio.channels), data[whole:]
 
 
-def _encode_wav(audio: AudioFormat) -> Run:
-    """A RIFF file with exact sizes, so it is sent when its length is known: at the end."""
-    samples = bytearray()
-    while not isinstance(item := (yield NEXT), End):
-        if isinstance(item, Data):
-            samples += item.data
-    out = io.BytesIO()
-    with wave.open(out, "wb") as file:
-        file.setnchannels(audio.channels)
-        file.setsampwidth(2)
-        file.setframerate(audio.sample_rate)
-        file.writeframes(to_pcm16(bytes(samples)))
-    for piece in wire.pieces(out.getbuffer()):
-        yield EncodedData(piece)
+def _push(rows: Sequence[tuple[Encoder, Float32]], control: RunControl) -> list[Encoded]:
+    control.check()
+    return [encoder.push(samples) for encoder, samples in rows]
 
 
-def to_pcm16(pcm: bytes) -> bytes:
-    """Float32 little-endian PCM to 16 bits: clamped to [-1, 1], scaled by 32767 and rounded."""
-    samples = np.frombuffer(pcm, "<f4")
-    scaled = np.rint(np.clip(samples, -1.0, 1.0) * 32767.0)
-    return bytes(scaled.astype("<i2").tobytes())
+def _finish(encoders: Sequence[Encoder], control: RunControl) -> list[Encoded]:
+    control.check()
+    return [encoder.finish() for encoder in encoders]

@@ -1,4 +1,4 @@
-"""POST /v1/audio/speech: text to a file of speech, or to a stream of PCM while it is being made."""
+"""POST /v1/audio/speech: text to a file of speech, or to a stream of it while it is being made."""
 
 import base64
 from contextlib import AbstractAsyncContextManager
@@ -8,15 +8,14 @@ from quart import Blueprint, Response
 
 from audiocpp.daemon.http.json_body import read_json
 from audiocpp.daemon.http.reply import bytes_reply, json_reply
-from audiocpp.daemon.http.speech_request import JSON_FORMATS, Speech, SpeechBody, speech_of
+from audiocpp.daemon.http.speech_request import CONTENT_TYPES, JSON_FORMATS, Speech, SpeechBody, speech_of
 from audiocpp.daemon.http.sse import Stream, streamed_reply
 from audiocpp.daemon.http.synthesis import encode_run, open_synthesis, synthesize
 from audiocpp.daemon.tasks import TaskRun
 
 speech = Blueprint("speech", __name__)
 
-CONTENT_TYPES = {"wav": "audio/wav", "pcm": "audio/pcm"}
-RAW_STREAM_TYPE = "application/octet-stream"
+STREAMED_CONTENT_TYPES = CONTENT_TYPES | {"pcm": "application/octet-stream"}
 
 
 @speech.post("/v1/audio/speech")
@@ -26,7 +25,8 @@ async def create_speech() -> Response:
     if wanted.stream_format == "sse":
         return await streamed_reply(lambda stream: _stream_events(wanted, stream))
     if wanted.stream_format:
-        return await streamed_reply(lambda stream: _stream_audio(wanted, stream), content_type=RAW_STREAM_TYPE)
+        content_type = STREAMED_CONTENT_TYPES[wanted.response_format]
+        return await streamed_reply(lambda stream: _stream_audio(wanted, stream), content_type=content_type)
     return await _buffered(wanted)
 
 
@@ -56,14 +56,14 @@ async def _stream_events(wanted: Speech, stream: Stream) -> None:
             ttft_ms = ttft_ms or (trio.current_time() - started) * 1e3
             await stream.emit_event({"type": "speech.audio.delta", "audio": base64.b64encode(piece).decode()})
 
-        await encode_run(run, "pcm", forward)
+        await encode_run(run, wanted.response_format, forward, streamed=True)
     await stream.emit_event({"type": "speech.audio.done", "timing": {"ttft_ms": ttft_ms}})
 
 
 async def _stream_audio(wanted: Speech, stream: Stream) -> None:
     async with _open(wanted) as run:
         stream.begin()
-        await encode_run(run, "pcm", stream.emit)
+        await encode_run(run, wanted.response_format, stream.emit, streamed=True)
 
 
 def _open(wanted: Speech) -> AbstractAsyncContextManager[TaskRun]:

@@ -14,9 +14,18 @@ from audiocpp.daemon.request_fields import Flag, Milliseconds, flag, language_ta
 from audiocpp.daemon.request_options import COPIED_SCALARS, request_options, speed_option
 from audiocpp.engines.tasks import TaskRequest
 
+CONTENT_TYPES = {
+    "wav": "audio/wav",
+    "pcm": "audio/pcm",
+    "mp3": "audio/mpeg",
+    "flac": "audio/flac",
+    "opus": "audio/ogg",
+}
+"""Of the files that can be made. All of them can also be streamed."""
+
 JSON_FORMATS = ("json", "b64_json")
-FILE_FORMATS = ("wav", "pcm")
-STREAM_FORMATS = ("sse", "audio")
+STREAM_FORMATS = {"sse": ("pcm",), "audio": ("pcm", *(name for name in CONTENT_TYPES if name != "pcm"))}
+"""What each kind of stream can carry, the default first."""
 
 Scalar = int | float | str | bool | None
 Copied = Annotated[Scalar, Meta(description="Sets the option of the same name; it wins over `options`.")]
@@ -50,7 +59,8 @@ class SpeechBody(msgspec.Struct, kw_only=True):
     speaking_rate: Annotated[float | None, Meta(description="The same, used when `speed` is absent.")] = None
     options: Annotated[dict[str, object] | None, Meta(description="Request options of the model.")] = None
     response_format: Annotated[
-        str | None, Meta(description="`wav` (default), `pcm`, `json` or `b64_json`; `pcm` in a stream.")
+        str | None,
+        Meta(description="`wav`, another of the formats below, `json` or `b64_json`."),
     ] = None
     stream: Annotated[Flag, Meta(description="Stream the reply; with `stream_format` absent, as events.")] = None
     stream_format: Annotated[
@@ -90,7 +100,7 @@ async def speech_of(body: SpeechBody) -> Speech:
             voice=voice.voice_id,
             options=request_options(entry, options, **_top_level(body, entry)),
         ),
-        response_format=_response_format(body.response_format, streams=bool(stream_format)),
+        response_format=_response_format(body.response_format, stream_format),
         stream_format=stream_format,
         busy_timeout_ms=body.busy_timeout_ms,
     )
@@ -108,11 +118,11 @@ def _stream_format(body: SpeechBody, entry: ModelEntry) -> str:
     return wanted
 
 
-def _response_format(name: str | None, *, streams: bool) -> str:
-    accepted = ("pcm",) if streams else (*FILE_FORMATS, *JSON_FORMATS)
+def _response_format(name: str | None, stream_format: str) -> str:
+    accepted = STREAM_FORMATS[stream_format] if stream_format else (*CONTENT_TYPES, *JSON_FORMATS)
     name = name or accepted[0]
     if name not in accepted:
-        at = " in a stream" if streams else ""
+        at = f" with stream_format {stream_format}" if stream_format else ""
         raise InvalidRequest(
             f"response_format: {name!r} is not made{at}; accepted: {', '.join(accepted)}", param="response_format"
         )

@@ -44,7 +44,7 @@ async def synthesize(
         async def gather(piece: bytes) -> None:
             data.extend(piece)
 
-        audio = await encode_run(run, container, gather)
+        audio = await encode_run(run, container, gather, streamed=False)
         timing = run.timing
     return Synthesis(data=bytes(data), audio=audio, wall_ms=timing.wall_ms, duration_ms=timing.output_s * 1e3)
 
@@ -58,8 +58,8 @@ async def open_synthesis(
         yield run
 
 
-async def encode_run(run: TaskRun, container: str, handle: Handle) -> AudioFormat:
-    """Hands on the encoded pieces of what the run generates, each as soon as it is there. Returns its format.
+async def encode_run(run: TaskRun, container: str, handle: Handle, *, streamed: bool) -> AudioFormat:
+    """Hands on the encoded pieces of what the run generates, as they are made or at the end. Returns its format.
 
     Raises `RunFailed` when the run ends without audio.
     """
@@ -68,7 +68,7 @@ async def encode_run(run: TaskRun, container: str, handle: Handle) -> AudioForma
         if first is None:
             raise RunFailed("the model generated no audio")
         audio = AudioFormat(sample_rate=first.sample_rate, channels=first.channels)
-        async with backend().services.codecs.encode(container, audio) as encoder:
+        async with backend().services.codecs.encode(container, audio, streamed=streamed) as encoder:
             await _transcode(chunks, first, encoder, handle)
     return audio
 

@@ -10,6 +10,7 @@ import trio
 from tests.fakes.services import Script, fake_app
 
 from audiocpp.daemon.errors import ServerBusy
+from audiocpp.daemon.http.speech_request import CONTENT_TYPES
 from audiocpp.engines.tasks import AudioChunk, Segment
 
 PCM = bytes(range(8))
@@ -56,9 +57,19 @@ async def test_speech_comes_as_json_when_asked_for(tmp_path: Path, name: str) ->
     assert body["timing"] == {"wall_ms": 250.0, "audio_duration_ms": 500.0, "rtf": 0.5}
 
 
-async def test_speech_comes_as_bare_pcm_when_asked_for(tmp_path: Path) -> None:
-    response = await speak(tmp_path, speaking(), response_format="pcm")
-    assert await response.get_data() == PCM + PCM[::-1]
+@pytest.mark.parametrize(
+    ("name", "content_type", "head"),
+    [
+        ("pcm", "audio/pcm", b""),
+        ("mp3", "audio/mpeg", b"MP3"),
+        ("flac", "audio/flac", b"FLAC"),
+        ("opus", "audio/ogg", b"OPUS"),
+    ],
+)
+async def test_speech_comes_in_the_format_asked_for(tmp_path: Path, name: str, content_type: str, head: bytes) -> None:
+    response = await speak(tmp_path, speaking(), response_format=name)
+    assert response.content_type == content_type
+    assert await response.get_data() == head + PCM + PCM[::-1]
 
 
 @pytest.mark.parametrize("body", [{"stream": True}, {"stream": "1"}, {"stream_format": "sse"}, {"stream_format": None}])
@@ -75,10 +86,28 @@ async def test_a_stream_of_events_carries_pcm(tmp_path: Path, body: dict[str, An
     assert script.run.request.mode == "streaming"
 
 
-async def test_a_raw_stream_is_pcm_only(tmp_path: Path) -> None:
-    response = await speak(tmp_path, speaking(), stream_format="audio", response_format="pcm")
+@pytest.mark.parametrize("body", [{}, {"response_format": "pcm"}, {"response_format": None}])
+async def test_a_raw_stream_is_bare_pcm_unless_asked_otherwise(tmp_path: Path, body: dict[str, Any]) -> None:
+    response = await speak(tmp_path, speaking(), stream_format="audio", **body)
     assert response.content_type == "application/octet-stream"
     assert await response.get_data() == PCM + PCM[::-1]
+
+
+@pytest.mark.parametrize(
+    ("name", "content_type"),
+    [("wav", "audio/wav"), ("mp3", "audio/mpeg"), ("flac", "audio/flac"), ("opus", "audio/ogg")],
+)
+async def test_a_raw_stream_is_encoded_as_it_is_made(tmp_path: Path, name: str, content_type: str) -> None:
+    response = await speak(tmp_path, speaking(), stream_format="audio", response_format=name)
+    assert response.content_type == content_type
+    assert await response.get_data() == name.upper().encode() + b"..." + PCM + PCM[::-1]
+
+
+@pytest.mark.parametrize("body", [{}, {"stream_format": "audio"}], ids=["file", "stream"])
+async def test_a_format_that_is_not_made_is_refused_with_those_that_are(tmp_path: Path, body: dict[str, Any]) -> None:
+    param, message = await refused(await speak(tmp_path, speaking(), response_format="aac", **body))
+    assert param == "response_format"
+    assert all(name in message for name in CONTENT_TYPES)
 
 
 @pytest.mark.parametrize("body", [{}, {"stream": True}, {"stream_format": "audio"}])
@@ -107,6 +136,8 @@ async def test_a_model_that_says_nothing_is_an_error(tmp_path: Path) -> None:
         ({"model": "moonshine"}, "model"),
         ({"response_format": "midi"}, "response_format"),
         ({"stream": True, "response_format": "wav"}, "response_format"),
+        ({"stream_format": "sse", "response_format": "mp3"}, "response_format"),
+        ({"stream_format": "audio", "response_format": "json"}, "response_format"),
         ({"stream_format": "chunks"}, "stream_format"),
         ({"stream": "maybe"}, "stream"),
         ({"voice": "alloy"}, "voice"),

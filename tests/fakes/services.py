@@ -143,7 +143,8 @@ class FakeEncoder:
 
 
 class FakeCodecs:
-    """`FAKE` and then PCM is audio, anything else is not. An encoded file is its format's name and the PCM."""
+    """`FAKE` and then PCM is audio, anything else is not. An encoded file is its format's name,
+    three dots if it is streamed, and the PCM."""
 
     @asynccontextmanager
     async def decode(self, source: bytes | Path, *, sample_rate: int, max_seconds: float) -> AsyncIterator[FakeDecoded]:
@@ -154,9 +155,9 @@ class FakeCodecs:
         yield FakeDecoded(data[4:])
 
     @asynccontextmanager
-    async def encode(self, fmt: str, audio: AudioFormat) -> AsyncIterator[FakeEncoder]:
+    async def encode(self, fmt: str, audio: AudioFormat, *, streamed: bool) -> AsyncIterator[FakeEncoder]:
         await trio.lowlevel.checkpoint()
-        yield FakeEncoder(fmt.upper().encode() if fmt == "wav" else b"")
+        yield FakeEncoder(b"" if fmt == "pcm" else fmt.upper().encode() + (b"..." if streamed else b""))
 
 
 def fake_services(folder: Path, **config: Any) -> Services:
