@@ -29,6 +29,9 @@ MODELS: tuple[Mapping[str, object], ...] = (
 )
 """All are loaded when they are first asked for."""
 
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+"""An installed program has its bytecode; here the first start compiles it."""
+
 _START_S = 30.0
 _STOP_S = 15.0
 
@@ -83,7 +86,7 @@ class DaemonFolder:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
-                env=os.environ | homes,
+                env=ENVIRONMENT | homes,
             )
         with process:
             try:

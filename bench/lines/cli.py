@@ -4,7 +4,7 @@ import subprocess
 import time
 
 from bench.bed import ABSOLUTE_RUNS, Bed
-from bench.daemon_process import COMMANDS
+from bench.daemon_process import COMMANDS, ENVIRONMENT
 from bench.report import Figure, Report
 from bench.samples import median, percentile
 
@@ -15,7 +15,7 @@ def cli(bed: Bed) -> Report:
         times_s = []
         for _ in range(1 + ABSOLUTE_RUNS):
             started = time.perf_counter()
-            subprocess.run(command, check=True, capture_output=True)
+            subprocess.run(command, check=True, capture_output=True, env=ENVIRONMENT)
             times_s.append(time.perf_counter() - started)
     times_s = times_s[1:]
     return Report(

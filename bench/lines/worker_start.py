@@ -8,24 +8,23 @@ from bench.bed import RATIO_RUNS, Bed
 from bench.companion import Companion
 from bench.daemon_process import Daemon
 from bench.report import Figure, Report
-from bench.samples import alternate, median
+from bench.samples import alternate, median, median_difference
 
 
 def worker_start(bed: Bed) -> Report:
     with bed.folder.start() as daemon:
         _load_in_daemon(daemon)
-        ours, theirs = alternate(RATIO_RUNS, lambda: _load_in_daemon(daemon), lambda: _load_bare(bed))
-    ours_s, theirs_s = median(ours), median(theirs)
+        ours, theirs = alternate(2 * RATIO_RUNS, lambda: _load_in_daemon(daemon), lambda: _load_bare(bed))
     return Report(
         "load of moonshine in a worker process, against the load in a process that has its libraries imported",
         [
             Figure(
                 name="added by the worker",
-                value=1e3 * (ours_s - theirs_s),
+                value=1e3 * median_difference(ours, theirs),
                 unit="ms",
                 limit=80,
                 samples=len(ours),
-                made_of=f"{1e3 * ours_s:.0f} ms - {1e3 * theirs_s:.0f} ms; fork, connection, placement, accounting",
+                made_of=f"{1e3 * median(ours):.0f} ms, {1e3 * median(theirs):.0f} ms bare; fork, connection, accounting",
                 why="containment by processes is only free if a cold request does not feel it",
             )
         ],
