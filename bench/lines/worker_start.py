@@ -24,7 +24,7 @@ def worker_start(bed: Bed) -> Report:
                 unit="ms",
                 limit=80,
                 samples=len(ours),
-                made_of=f"{1e3 * median(ours):.0f} ms, {1e3 * median(theirs):.0f} ms bare; fork, connection, accounting",
+                made_of=f"{1e3 * median(ours):.0f} ms, {1e3 * median(theirs):.0f} ms bare; fork, wire, accounting",
                 why="containment by processes is only free if a cold request does not feel it",
             )
         ],
