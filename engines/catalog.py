@@ -11,7 +11,15 @@ from typing import Self
 import msgspec
 
 from audiocpp.engines.errors import SpecError
-from audiocpp.engines.spec import FileSource, ModelSpec, PackageFile, PackageSpec, Source
+from audiocpp.engines.spec import (
+    FileSource,
+    ModelSpec,
+    PackageFile,
+    PackageSpec,
+    PartsSource,
+    SingleSource,
+    Source,
+)
 from audiocpp.engines.spec_rules import parse_spec
 
 _SCHEMA = "schema.json"
@@ -92,10 +100,15 @@ def _read_override(path: Path) -> Iterator[ModelSpec]:
 def _anchored(spec: ModelSpec, folder: Path) -> ModelSpec:
     """`spec` with the relative paths of its file sources made absolute below `folder`."""
 
-    def source(value: Source) -> Source:
+    def single(value: SingleSource) -> SingleSource:
         if not isinstance(value, FileSource):
             return value
         return msgspec.structs.replace(value, path=str(folder.absolute() / value.path))
+
+    def source(value: Source) -> Source:
+        if isinstance(value, PartsSource):
+            return msgspec.structs.replace(value, parts=tuple(map(single, value.parts)))
+        return single(value)
 
     def file(value: PackageFile) -> PackageFile:
         return msgspec.structs.replace(value, sources=tuple(map(source, value.sources)))

@@ -105,7 +105,30 @@ class FileSource(_Strict, frozen=True, kw_only=True, tag_field="kind", tag="file
     member: RelativePath | None = None
 
 
-Source = PypiSource | FileSource
+class NpmSource(_Strict, frozen=True, kw_only=True, tag_field="kind", tag="npm"):
+    """A member of a package's tarball, such as `package/LICENSE`. `archive_bytes` is the size of the tarball."""
+
+    package: Name
+    version: Name
+    member: RelativePath
+    archive_bytes: Positive
+
+
+SingleSource = PypiSource | NpmSource | FileSource
+
+
+class PartsSource(_Strict, frozen=True, kw_only=True, tag_field="kind", tag="parts"):
+    """A file that is published in pieces: the contents of `parts`, one after the other."""
+
+    parts: Annotated[tuple[SingleSource, ...], Meta(min_length=2)]
+
+
+Source = SingleSource | PartsSource
+
+
+def parts_of(source: Source) -> tuple[SingleSource, ...]:
+    """What has to be fetched for `source`, in order."""
+    return source.parts if isinstance(source, PartsSource) else (source,)
 
 
 class PackageFile(_Strict, frozen=True, kw_only=True):

@@ -4,18 +4,20 @@ import errno
 import os
 import shutil
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import msgspec
 import trio
 
+from audiocpp.daemon.packages.archives import Archive
 from audiocpp.daemon.packages.errors import NoSpace, PullError, SourceFailed, WrongContent
 from audiocpp.daemon.packages.locks import package_lock, try_lock
 from audiocpp.daemon.packages.manifest import MANIFEST, has_size, is_installed, manifest_of, sha256_of
 from audiocpp.daemon.packages.progress import Listener, Phase, PullProgress
 from audiocpp.daemon.packages.sources import archive_bytes, archive_key, describe, fetch
 from audiocpp.daemon.packages.unpack import unpack
-from audiocpp.engines.spec import PackageFile, PackageSpec, Source
+from audiocpp.engines.spec import PackageFile, PackageSpec, Source, parts_of
 
 _PULLS = ".pulls"
 
@@ -96,7 +98,7 @@ class PackagePull:
         return kept
 
     def _check_space(self, missing: Sequence[PackageFile]) -> None:
-        """pip holds an archive twice for a moment; later one copy lies beside the unpacked files."""
+        """The clients hold an archive twice for a moment; later one copy lies beside the unpacked files."""
         archive = max((archive_bytes(source) for file in missing for source in file.sources), default=0)
         needed = archive + max(archive, sum(file.size_bytes for file in missing))
         available = self._free_bytes(self._root)
@@ -128,13 +130,13 @@ class PackagePull:
     async def _fetch_group(
         self, group: Sequence[PackageFile], sources: Sequence[Source], ready: Path
     ) -> dict[str, SourceFailed | WrongContent]:
-        """Fetches one archive and unpacks the files of `group`. Returns the files that it did not give, with why."""
+        """Fetches what `sources` share and unpacks the files of `group`. Returns those it did not give, with why."""
         download = self._work / "download"
         download.mkdir()
         name, total = describe(sources[0]), archive_bytes(sources[0])
         self._say("downloading", name, total=total)
         try:
-            archive = await fetch(
+            paths = await fetch(
                 sources[0],
                 download,
                 progress=lambda done: self._say("downloading", name, done=min(done, total), total=total),
@@ -142,22 +144,28 @@ class PackagePull:
         except SourceFailed as failure:
             return {file.name: failure for file in group}
         else:
-            return await self._unpack_group(group, sources, archive, ready)
+            return await self._unpack_group(group, sources, paths, ready)
         finally:
             shutil.rmtree(download)
 
     async def _unpack_group(
-        self, group: Sequence[PackageFile], sources: Sequence[Source], archive: Path, ready: Path
+        self, group: Sequence[PackageFile], sources: Sequence[Source], paths: Sequence[Path], ready: Path
     ) -> dict[str, SourceFailed | WrongContent]:
         failures: dict[str, SourceFailed | WrongContent] = {}
-        for file, source in zip(group, sources, strict=True):
+        with ExitStack() as stack:
             try:
-                await trio.to_thread.run_sync(self._unpack, file, source, archive, ready)
-            except (SourceFailed, WrongContent) as failure:
-                failures[file.name] = failure
+                parts = zip(parts_of(sources[0]), paths, strict=True)
+                archives = [stack.enter_context(Archive(part, path)) for part, path in parts]
+            except SourceFailed as failure:
+                return {file.name: failure for file in group}
+            for file, source in zip(group, sources, strict=True):
+                try:
+                    await trio.to_thread.run_sync(self._unpack, file, source, archives, ready)
+                except (SourceFailed, WrongContent) as failure:
+                    failures[file.name] = failure
         return failures
 
-    def _unpack(self, file: PackageFile, source: Source, archive: Path, ready: Path) -> None:
+    def _unpack(self, file: PackageFile, source: Source, archives: Sequence[Archive], ready: Path) -> None:
         def progress(done: int) -> None:
             trio.from_thread.check_cancelled()
             trio.from_thread.run_sync(_tell, done)
@@ -165,7 +173,7 @@ class PackagePull:
         def _tell(done: int) -> None:
             self._say("verifying", file=file.name, done=done, total=file.size_bytes)
 
-        unpack(file, source, archive, folder=ready, progress=progress)
+        unpack(file, source, archives, folder=ready, progress=progress)
 
     def _put_in_place(self, ready: Path) -> None:
         """One step for everybody else: a former installation leaves, the new one takes its place."""

@@ -1,46 +1,81 @@
-"""Brings the archive or file that a source names onto this disk. One function per kind of source."""
+"""Brings the archives or files that a source names onto this disk."""
 
-import os
-import sys
-from collections.abc import Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable
+from functools import partial
 from pathlib import Path
 
 import trio
 
+from audiocpp.daemon.packages.clients import npm_pack, pip_download
 from audiocpp.daemon.packages.errors import SourceFailed
-from audiocpp.engines.spec import FileSource, PypiSource, Source
+from audiocpp.engines.spec import FileSource, NpmSource, PypiSource, SingleSource, Source, parts_of
 
 _WATCH_S = 0.2
-_MAX_REASON_CHARS = 300
+
+Progress = Callable[[int], None]
 
 
 def archive_key(source: Source) -> Hashable:
     """Equal for sources that one fetch serves."""
-    if isinstance(source, PypiSource):
-        return source.package, source.version, source.platform
-    return source.path
+    return tuple(map(_key, parts_of(source)))
 
 
 def archive_bytes(source: Source) -> int:
     """Bytes that fetching adds to the disk, for the time of the pull."""
-    return source.archive_bytes if isinstance(source, PypiSource) else 0
+    return sum(0 if isinstance(part, FileSource) else part.archive_bytes for part in parts_of(source))
 
 
 def describe(source: Source) -> str:
-    if isinstance(source, PypiSource):
-        return f"pypi {source.package}=={source.version}"
-    return f"file {source.path}"
+    return ", ".join(map(_description, parts_of(source)))
 
 
-async def fetch(source: Source, folder: Path, *, progress: Callable[[int], None]) -> Path:
-    """The path of the archive or file that `source` names.
+async def fetch(source: Source, folder: Path, *, progress: Progress) -> list[Path]:
+    """The path of the archive or file of each part of `source`.
 
     What is downloaded goes into `folder`, which exists and is empty, and belongs to the caller. `progress` is told
     the bytes that have arrived. Raises `SourceFailed`. Cancellation ends the download's process.
     """
-    if isinstance(source, PypiSource):
-        return await _download_wheel(source, folder, progress)
-    return _local_file(source)
+    archives, before = [], 0
+    for index, part in enumerate(parts_of(source)):
+        place = folder / str(index)
+        place.mkdir()
+        archives.append(await _fetch_part(part, place, partial(_from, before, progress)))
+        before += archive_bytes(part)
+    return archives
+
+
+def _from(before: int, progress: Progress, done: int) -> None:
+    progress(before + done)
+
+
+def _key(part: SingleSource) -> Hashable:
+    match part:
+        case PypiSource():
+            return "pypi", part.package, part.version, part.platform
+        case NpmSource():
+            return "npm", part.package, part.version
+        case FileSource():
+            return "file", part.path
+
+
+def _description(part: SingleSource) -> str:
+    match part:
+        case PypiSource():
+            return f"pypi {part.package}=={part.version}"
+        case NpmSource():
+            return f"npm {part.package}@{part.version}"
+        case FileSource():
+            return f"file {part.path}"
+
+
+async def _fetch_part(part: SingleSource, folder: Path, progress: Progress) -> Path:
+    match part:
+        case PypiSource():
+            return await _download(partial(pip_download, part), folder, progress, ending=".whl")
+        case NpmSource():
+            return await _download(partial(npm_pack, part), folder, progress, ending=".tgz")
+        case FileSource():
+            return _local_file(part)
 
 
 def _local_file(source: FileSource) -> Path:
@@ -50,58 +85,29 @@ def _local_file(source: FileSource) -> Path:
     return path
 
 
-async def _download_wheel(source: PypiSource, folder: Path, progress: Callable[[int], None]) -> Path:
+async def _download(
+    client: Callable[[Path, Path], Awaitable[str]], folder: Path, progress: Progress, *, ending: str
+) -> Path:
     scratch = folder / "scratch"
     scratch.mkdir()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_watch, folder, progress)
-        returncode, words = await _run_pip(source, folder, scratch)
+        reason = await client(folder, scratch)
         nursery.cancel_scope.cancel()
-    if returncode != 0:
-        raise SourceFailed(pip_reason(words))
-    return _only_wheel(folder)
+    if reason:
+        raise SourceFailed(reason)
+    return _only_archive(folder, ending)
 
 
-def _only_wheel(folder: Path) -> Path:
-    wheels = list(folder.glob("*.whl"))
-    if len(wheels) != 1:
-        raise SourceFailed(f"pip left {len(wheels)} wheels where one was asked for")
-    return wheels[0]
+def _only_archive(folder: Path, ending: str) -> Path:
+    archives = list(folder.glob(f"*{ending}"))
+    if len(archives) != 1:
+        raise SourceFailed(f"{len(archives)} files {ending} came where one was asked for")
+    return archives[0]
 
 
-async def _run_pip(source: PypiSource, folder: Path, scratch: Path) -> tuple[int, str]:
-    """pip as its own process, so that its mirrors, proxies and credentials apply, and it can be ended at any time."""
-    requirement = f"{source.package}=={source.version}"
-    target = ["--platform", source.platform, "--python-version", "3.11", "--implementation", "cp"]
-    options = ["--no-deps", "--only-binary=:all:", "--no-cache-dir", "--no-input", "--disable-pip-version-check"]
-    pip = [sys.executable, "-m", "pip", "--quiet", "--retries", "2", "download", *options, *target]
-    environment = os.environ | {"TMPDIR": str(scratch)}
-    try:
-        done = await trio.run_process(
-            [*pip, "--dest", str(folder), requirement],
-            capture_stdout=True,
-            capture_stderr=True,
-            check=False,
-            env=environment,
-        )
-    except OSError as error:
-        return 127, f"ERROR: {sys.executable}: {error.strerror}"
-    return done.returncode, done.stderr.decode(errors="replace")
-
-
-def pip_reason(words: str) -> str:
-    """pip's complaints in one line."""
-    if "No module named pip" in words:
-        return f"pip is not installed for {sys.executable}"
-    lines = words.strip().splitlines() or ["pip failed without a word"]
-    errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
-    reasons = ["the package index cannot be reached"] if "WARNING: Retrying" in words else []
-    reasons.append((errors or lines)[-1])
-    return "; ".join(reasons)[:_MAX_REASON_CHARS]
-
-
-async def _watch(folder: Path, progress: Callable[[int], None]) -> None:
-    """Tells how much has arrived, from the size of the largest file: pip moves the wheel when it is whole."""
+async def _watch(folder: Path, progress: Progress) -> None:
+    """Tells how much has arrived, from the size of the largest file: clients move an archive when it is whole."""
     told = 0
     while True:
         await trio.sleep(_WATCH_S)

@@ -12,7 +12,7 @@ from tests.fakes.packages import CONTENTS, file_spec, model_spec, package_file, 
 
 from audiocpp.daemon.packages import NoSpace, PackageStore, PullError, PullProgress, WrongContent
 from audiocpp.engines.catalog import Catalog
-from audiocpp.engines.spec import FileSource, ModelSpec, Source
+from audiocpp.engines.spec import FileSource, ModelSpec, PartsSource, Source
 
 TIMEOUT_S = 30
 
@@ -157,6 +157,25 @@ async def test_sources_are_tried_in_order_until_one_gives_the_file(sources: Path
     with trio.fail_after(TIMEOUT_S):
         await store_of(models, model_spec("asr", package_file("a.onnx", b"right", *tried))).pull("asr", silent)
     assert (models / "asr" / "a.onnx").read_bytes() == b"right"
+
+
+async def test_pieces_in_the_wrong_order_are_refused(sources: Path, models: Path) -> None:
+    for name in ("first", "second"):
+        (sources / name).write_bytes(name.encode())
+    parts = tuple(FileSource(path=str(sources / name)) for name in ("second", "first"))
+    spec = model_spec("asr", package_file("a.onnx", b"firstsecond", PartsSource(parts=parts)))
+    with trio.fail_after(TIMEOUT_S), pytest.raises(WrongContent, match=r"a\.onnx: expected sha256"):
+        await store_of(models, spec).pull("asr", silent)
+    assert leftovers(models) == set()
+
+
+async def test_a_file_in_pieces_has_other_sources_as_well(sources: Path, models: Path) -> None:
+    (sources / "whole").write_bytes(b"whole")
+    pieces = PartsSource(parts=tuple(FileSource(path=str(sources / name)) for name in ("absent", "whole")))
+    spec = model_spec("asr", package_file("a.onnx", b"whole", pieces, FileSource(path=str(sources / "whole"))))
+    with trio.fail_after(TIMEOUT_S):
+        await store_of(models, spec).pull("asr", silent)
+    assert (models / "asr" / "a.onnx").read_bytes() == b"whole"
 
 
 async def test_the_error_lists_every_source_that_was_tried(sources: Path, models: Path) -> None:

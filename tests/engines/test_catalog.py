@@ -10,7 +10,7 @@ from tests.fakes.packages import model_spec, package_file
 
 from audiocpp.engines.catalog import Catalog
 from audiocpp.engines.errors import SpecError
-from audiocpp.engines.spec import Companion, FileSource, ModelSpec
+from audiocpp.engines.spec import Companion, FileSource, ModelSpec, PartsSource
 
 GRAPH = package_file("graph.onnx", b"graph", FileSource(path="graph.onnx"))
 
@@ -44,6 +44,14 @@ def test_an_override_may_be_one_file_and_its_paths_start_at_its_folder(tmp_path:
     catalog = Catalog.load(None, write(tmp_path, model_spec("toy", GRAPH)))
     _, package = catalog.package("toy")
     assert package.files[0].sources == (FileSource(path=str(tmp_path / "graph.onnx")),)
+
+
+def test_the_paths_of_pieces_start_at_the_folder_too(tmp_path: Path) -> None:
+    pieces = PartsSource(parts=(FileSource(path="a.part"), FileSource(path="b.part")))
+    catalog = Catalog.load(write(tmp_path, model_spec("toy", package_file("graph.onnx", b"graph", pieces))))
+    _, package = catalog.package("toy")
+    parts = tuple(FileSource(path=str(tmp_path / name)) for name in ("a.part", "b.part"))
+    assert package.files[0].sources == (PartsSource(parts=parts),)
 
 
 def test_a_file_whose_name_is_not_the_family_is_refused(tmp_path: Path) -> None:

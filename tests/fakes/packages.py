@@ -2,8 +2,10 @@
 
 import base64
 import hashlib
+import io
+import tarfile
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from audiocpp.engines.spec import (
@@ -11,8 +13,10 @@ from audiocpp.engines.spec import (
     FileSource,
     License,
     ModelSpec,
+    NpmSource,
     PackageFile,
     PackageSpec,
+    PartsSource,
     PypiSource,
     Source,
 )
@@ -76,6 +80,37 @@ def wheel_spec(family: str, wheel: Path, contents: Mapping[str, bytes] = CONTENT
         )
 
     return model_spec(family, *(package_file(name, content, source(name)) for name, content in contents.items()))
+
+
+def parts_spec(family: str, wheels: Sequence[Path], contents: Sequence[bytes]) -> ModelSpec:
+    """A family with one file, whose pieces are the members `part.bin` of `wheels`."""
+    parts = []
+    for wheel in wheels:
+        package, version, *_ = wheel.name.split("-")
+        size = wheel.stat().st_size
+        parts.append(PypiSource(package=package, version=version, member=f"{package}/part.bin", archive_bytes=size))
+    return model_spec(family, package_file("whole.onnx", b"".join(contents), PartsSource(parts=tuple(parts))))
+
+
+def npm_spec(family: str, package: str, contents: Mapping[str, bytes] = CONTENTS) -> ModelSpec:
+    """A family whose files are members of version 1.0.0 of an npm package."""
+
+    def source(name: str) -> NpmSource:
+        return NpmSource(package=package, version="1.0.0", member=f"package/{name}", archive_bytes=1000)
+
+    return model_spec(family, *(package_file(name, content, source(name)) for name, content in contents.items()))
+
+
+def npm_tarball(package: str, contents: Mapping[str, bytes] = CONTENTS) -> bytes:
+    """What a registry serves as version 1.0.0 of `package`."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz") as tar:
+        members = {"package.json": f'{{"name": "{package}", "version": "1.0.0"}}'.encode(), **contents}
+        for name, content in members.items():
+            member = tarfile.TarInfo(f"package/{name}")
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    return out.getvalue()
 
 
 def write_wheel(folder: Path, package: str = "tiny_model", contents: Mapping[str, bytes] = CONTENTS) -> Path:
