@@ -124,6 +124,8 @@ class PsRow(TypedDict):
     """An entry that is in memory, on its way in or out, or failed. None where a figure is not known (yet).
 
     `idle_s` counts from the model's last release; `retry_after_s` is what is left of a failed model's back-off.
+    `longest_run_s` is the age of the oldest request that holds a slot; `overdue` is true when that is longer than
+    requests wait for one.
     """
 
     id: str
@@ -137,6 +139,8 @@ class PsRow(TypedDict):
     peak_bytes: int | None
     limit_bytes: int | None
     idle_s: float | None
+    longest_run_s: float | None
+    overdue: bool
     reason: str | None
     retry_after_s: float | None
 

@@ -178,6 +178,8 @@ def _ps_row(status: ModelStatus) -> PsRow:
         peak_bytes=status.peak_bytes,
         limit_bytes=status.limit_bytes,
         idle_s=status.idle_s,
+        longest_run_s=status.longest_run_s,
+        overdue=status.overdue,
         reason=status.reason,
         retry_after_s=status.retry_after_s,
     )

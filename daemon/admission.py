@@ -41,6 +41,12 @@ class SlotQueue:
     def queued(self) -> int:
         return len(self._waiting)
 
+    @property
+    def longest_held_s(self) -> float:
+        """How long the oldest holder has had its slot; 0 when nobody holds one."""
+        now = trio.current_time()
+        return max((now - since for since in self._held.values()), default=0.0)
+
     @asynccontextmanager
     async def slot(self, timeout_ms: int) -> AsyncIterator[None]:
         """Holds a slot. Waits at most `timeout_ms` for it (0: without bound), then raises `ServerBusy`.

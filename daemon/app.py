@@ -74,13 +74,20 @@ async def _serve(services: Services, public: Listener, admin: Listener, announce
 
 
 async def _load_eager(services: Services) -> None:
-    """Loads, in order, what the configuration does not call lazy. A failure is a state of the model, not an end."""
-    for entry in services.registry.entries.values():
-        if not entry.lazy:
-            try:
-                await services.residency.load(entry.id)
-            except DaemonError as error:
-                log.warning("%s was not loaded at the start: %s", entry.id, error.message, extra={"model": entry.id})
+    """Loads, in order, what the configuration does not call lazy, as far as there are places.
+
+    A failure is a state of the model, not an end.
+    """
+    places = services.config.max_loaded_models
+    eager = {entry.load_key: entry for entry in services.registry.entries.values() if not entry.lazy}
+    for number, entry in enumerate(eager.values(), start=1):
+        if places and number > places:
+            log.info("%s is loaded on first use: max_loaded_models is %d", entry.id, places, extra={"model": entry.id})
+            continue
+        try:
+            await services.residency.load(entry.id)
+        except DaemonError as error:
+            log.warning("%s was not loaded at the start: %s", entry.id, error.message, extra={"model": entry.id})
 
 
 async def _stop_on_signal(

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 import msgspec
 
 from audiocpp.daemon.estimates import Measurement
-from audiocpp.daemon.eviction import ByteLimit, Decision, Resident, decide
+from audiocpp.daemon.eviction import ByteLimit, Decision, Resident, Wait, decide
 from audiocpp.daemon.lifecycle import Model, State
+from audiocpp.daemon.pressure import SHED_PERCENT
 
 MIB = 1 << 20
 
@@ -61,6 +62,7 @@ class Ledger:
         probe: the memory that each outer limit (host, control groups, devices) still gives, read now.
         estimate: bytes that a model will hold once loaded, and that its runs will need beyond that.
         learn: told what a model was measured to hold after its load, and again when it leaves.
+        pressure: how much of the time something waited for memory, in percent; above `SHED_PERCENT` nothing is loaded.
     """
 
     def __init__(
@@ -70,11 +72,13 @@ class Ledger:
         probe: Callable[[], Sequence[ByteLimit]],
         estimate: Callable[[str], Measurement],
         learn: Callable[[str, Measurement], None],
+        pressure: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self._limits = limits
         self._probe = probe
         self._estimate = estimate
         self._learn = learn
+        self._pressure = pressure
         self._rows: dict[str, Row] = {}
 
     def row(self, name: str) -> Row:
@@ -110,8 +114,14 @@ class Ledger:
         if model.state not in (State.LOADING, State.READY, State.BUSY, State.DRAINING):
             self.forget(model.name)
         needed = self.row(model.name).need_bytes
+        if self.under_pressure():
+            return Wait("memory pressure on the machine", needed, 0)
         places = self._limits.max_models - len(others) if self._limits.max_models else None
         return decide(needed, [self._resident(other) for other in others], self.byte_limits(others), places)
+
+    def under_pressure(self) -> bool:
+        """Whether the machine is so short of memory that models should leave and none should come."""
+        return self._pressure() >= SHED_PERCENT
 
     def byte_limits(self, others: Sequence[Model]) -> list[ByteLimit]:
         """Every limit on bytes that a load beside `others` is held against."""

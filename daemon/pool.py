@@ -4,6 +4,7 @@ A process ends with its last model, so that every byte comes back. Why a model i
 """
 
 import logging
+import resource
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ import msgspec
 import trio
 
 from audiocpp.daemon.errors import DaemonError, InsufficientMemory, ShuttingDown, WorkerDied
+from audiocpp.daemon.groups import WorkerGroup, WorkerGroups
 from audiocpp.daemon.memory import MemoryGauge
 from audiocpp.daemon.worker_entry import run_worker
 from audiocpp.daemon.workers import Entry, Worker, start_worker
@@ -30,6 +32,12 @@ WATCH_S = 0.1
 
 EMPTY_WATCH_S = 1.0
 
+GROUP_HEADROOM = 1.1
+"""The kernel's limit in parts of the configured one."""
+
+DATA_HEADROOM_BYTES = 512 << 20
+"""What a process may map beyond its limit: thread stacks and what it inherits count as mapped but are not held."""
+
 
 class Residence(msgspec.Struct, frozen=True):
     """Where a loaded model lives. `gauge` reads the memory of its process."""
@@ -47,6 +55,7 @@ class _Host:
     ended: trio.Event = field(default_factory=trio.Event)
     worker: Worker | None = None
     gauge: MemoryGauge | None = None
+    group: WorkerGroup | None = None
     models: set[str] = field(default_factory=set)
 
 
@@ -78,6 +87,7 @@ class WorkerPool:
         self._on_death = on_death
         self._on_work = on_work
         self._entry = entry
+        self._groups = WorkerGroups()
         self._hosts: dict[str, _Host] = {}
         self._residences: dict[str, Residence] = {}
         self._nursery: trio.Nursery | None = None
@@ -179,13 +189,39 @@ class WorkerPool:
                 entry=self._entry,
             )
             host.gauge = MemoryGauge(host.worker.pid)
+            host.group = self._confine(name, host.worker.pid)
+            host.worker.verdict = lambda: self._verdict(name, host)
         finally:
             if host.worker is None:
                 del self._hosts[name]
             host.ready.set()
 
+    def _limit_of(self, name: str) -> int:
+        """What the models of a process may hold together; 0 when one of them has no limit."""
+        limits = [self._limits[model] for model, worker_name in self._worker_names.items() if worker_name == name]
+        return sum(limits) if all(limits) else 0
+
+    def _confine(self, name: str, pid: int) -> WorkerGroup | None:
+        """Has the kernel hold the process to its limit too, with some room: the watcher comes first, and explains."""
+        limit = self._limit_of(name)
+        if not limit:
+            return None
+        with suppress(ProcessLookupError):
+            resource.prlimit(pid, resource.RLIMIT_DATA, (limit + DATA_HEADROOM_BYTES, limit + DATA_HEADROOM_BYTES))
+        return self._groups.make(pid, int(limit * GROUP_HEADROOM))
+
+    def _verdict(self, name: str, host: _Host) -> InsufficientMemory | None:
+        return self._over_limit(name) if host.group is not None and host.group.has_killed() else None
+
+    def _over_limit(self, name: str) -> InsufficientMemory:
+        return InsufficientMemory(
+            f"the worker {name} needed more than the {self._limit_of(name) >> 20} MiB that memory_limit_mb allows it"
+        )
+
     def _ended(self, name: str, host: _Host, worker: Worker) -> None:
         host.ended.set()
+        if host.group is not None:
+            host.group.remove()
         self._lose(name, host, f"its worker process ended: {worker.ended}")
 
     def _lose(self, name: str, host: _Host, reason: str) -> None:
@@ -206,7 +242,7 @@ class WorkerPool:
                 worker = host.worker
                 if worker is None or worker.ended is not None:
                     continue
-                offence = _silence(worker) or self._excess(host, worker)
+                offence = _silence(worker) or self._excess(name, host, worker)
                 if offence is not None:
                     worker.condemn(offence)
                     self._lose(name, host, offence.message)
@@ -214,19 +250,16 @@ class WorkerPool:
                     for model in host.models & self._residences.keys():
                         self._on_work(model)
 
-    def _excess(self, host: _Host, worker: Worker) -> InsufficientMemory | None:
-        limits = [self._limits[model] for model in host.models]
-        if not limits or not all(limits) or worker.idle or host.gauge is None:
+    def _excess(self, name: str, host: _Host, worker: Worker) -> InsufficientMemory | None:
+        limit = self._limit_of(name)
+        if not limit or worker.idle or host.gauge is None:
             return None
-        limit = sum(limits)
         try:
             if host.gauge.quick() <= limit or host.gauge.exact() <= limit:
                 return None
         except ProcessLookupError:
             return None
-        return InsufficientMemory(
-            f"the run needed more than the {limit >> 20} MiB that memory_limit_mb allows the worker {worker.name}"
-        )
+        return self._over_limit(name)
 
 
 def _silence(worker: Worker) -> WorkerDied | None:

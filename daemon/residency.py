@@ -125,6 +125,17 @@ class Planner:
             for effect in self.drain(model.name)
         ]
 
+    def retry(self) -> list[Effect]:
+        """Looks again at those who wait for room: it may have come from outside."""
+        return self._fill()
+
+    def shed(self) -> list[Effect]:
+        """Unloads the idle model that was used longest ago: memory is short on the machine."""
+        idle = [model for model in self.models.values() if model.state is State.READY and not model.pinned]
+        if not idle:
+            return []
+        return self.drain(min(idle, key=lambda model: model.idle_since).name)
+
     def next_expiry(self) -> float:
         """When `expire` has something to do next; infinity when nothing is idle."""
         idle = (model for model in self.models.values() if model.state is State.READY and not model.pinned)

@@ -7,19 +7,22 @@ import msgspec
 import trio
 
 from audiocpp.daemon.admission import SlotQueue
+from audiocpp.daemon.busy import is_overdue
 from audiocpp.daemon.errors import ModelNotInstalled, RequestTimeout
 from audiocpp.daemon.lease import Lease
 from audiocpp.daemon.lifecycle import Model, State
 from audiocpp.daemon.packages import PackageStore
 from audiocpp.daemon.pool import Residence
 from audiocpp.daemon.registry import ModelEntry, Registry
-from audiocpp.daemon.supervisor import LoadReport, Supervisor, UnloadReport
+from audiocpp.daemon.reports import LoadReport, UnloadReport
+from audiocpp.daemon.supervisor import Supervisor
 from audiocpp.engines import wire
 
 
 class ModelStatus(msgspec.Struct, frozen=True, kw_only=True):
     """An entry as operators see it. Figures of memory are of its worker process, measured; None while not resident.
 
+    `longest_run_s` is the age of the oldest request that holds a slot; `overdue`: requests would not wait that long.
     `placement` is what the runtime reported after loading, `runtime:Provider+Provider`.
     """
 
@@ -33,6 +36,8 @@ class ModelStatus(msgspec.Struct, frozen=True, kw_only=True):
     peak_bytes: int | None = None
     limit_bytes: int | None = None
     idle_s: float | None = None
+    longest_run_s: float | None = None
+    overdue: bool = False
     placement: str | None = None
     graphs: tuple[wire.GraphFacts, ...] = ()
     pid: int | None = None
@@ -94,6 +99,7 @@ class Residents:
         row = self._supervisor.row(entry.load_key)
         queue = self._slots[entry.id]
         idle = model.state is State.READY
+        longest_run_s = queue.longest_held_s if queue.active else None
         return ModelStatus(
             id=entry.id,
             state=model.state,
@@ -105,6 +111,8 @@ class Residents:
             peak_bytes=row.peak_bytes if residence else None,
             limit_bytes=entry.memory_limit_mb << 20 or None,
             idle_s=trio.current_time() - model.idle_since if idle else None,
+            longest_run_s=longest_run_s,
+            overdue=longest_run_s is not None and is_overdue(longest_run_s * 1e3, entry.busy_timeout_ms),
             placement=placement_text(residence) if residence else None,
             graphs=tuple(residence.loaded.graphs) if residence else (),
             pid=residence.worker.pid if residence else None,

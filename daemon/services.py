@@ -20,6 +20,7 @@ from audiocpp.daemon.ledger import Ledger, MemoryLimits
 from audiocpp.daemon.lifecycle import Model
 from audiocpp.daemon.memory import memory_limits
 from audiocpp.daemon.packages import PackageStore
+from audiocpp.daemon.pressure import memory_pressure
 from audiocpp.daemon.registry import ModelEntry, Registry
 from audiocpp.daemon.residents import Residents, not_installed
 from audiocpp.daemon.supervisor import Supervisor
@@ -82,6 +83,7 @@ def build_services(config: ServerConfig, *, config_path: Path | None, environ: M
             probe=memory_limits,
             estimate=lambda key: _estimate(by_key[key], store, estimates),
             learn=lambda key, measured: estimates.learn(_estimate_key(by_key[key]), measured),
+            pressure=memory_pressure,
         ),
         threads=host.cores,
     )

@@ -7,7 +7,6 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 
-import msgspec
 import trio
 
 from audiocpp.daemon.errors import DaemonError, ModelFailed, ServerBusy, ShuttingDown, WorkerDied
@@ -16,6 +15,7 @@ from audiocpp.daemon.lease import Lease
 from audiocpp.daemon.ledger import Ledger, Row
 from audiocpp.daemon.lifecycle import Model, State, Ticket
 from audiocpp.daemon.pool import Residence, WorkerPool
+from audiocpp.daemon.reports import LoadReport, UnloadReport
 from audiocpp.daemon.residency import Effect, Grant, Load, Planner, Refuse, Unload
 from audiocpp.daemon.worker_entry import run_worker
 from audiocpp.daemon.workers import Entry
@@ -23,22 +23,8 @@ from audiocpp.engines import wire
 
 log = logging.getLogger(__name__)
 
-
-class LoadReport(msgspec.Struct, frozen=True):
-    """`changed` is False when the model was resident already."""
-
-    id: str
-    changed: bool
-    seconds: float
-    resident_bytes: int
-
-
-class UnloadReport(msgspec.Struct, frozen=True):
-    """Model labels, and the private memory that ended with their workers, measured."""
-
-    unloaded: list[str]
-    not_resident: list[str]
-    released_bytes: int
+PRESSURE_LOOK_S = 5.0
+"""The kernel's figure is a mean of ten seconds; a look in half of that sees every rise."""
 
 
 class Supervisor:
@@ -86,6 +72,7 @@ class Supervisor:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
                 await nursery.start(self._pool.serve)
+                nursery.start_soon(self._relieve_pressure)
                 task_status.started()
                 await self._expire_idle()
         finally:
@@ -97,6 +84,18 @@ class Supervisor:
             with trio.move_on_at(self.planner.next_expiry()):
                 await self._changed.wait()
             self._perform(self.planner.expire(now=trio.current_time()))
+
+    async def _relieve_pressure(self) -> None:
+        """While memory is short on the machine, unloads idle models one by one; those in use stay."""
+        while True:
+            await trio.sleep(PRESSURE_LOOK_S)
+            if self._ledger.under_pressure():
+                effects = self.planner.shed()
+                for effect in effects:
+                    log.warning("memory is short: an idle model is unloaded", extra={"event": "shed", "effect": effect})
+                self._perform(effects)
+            else:
+                self._perform(self.planner.retry())
 
     def forecast(self, model: str) -> tuple[Decision, list[ByteLimit]]:
         """What a load of the model would come to now, and the limits it is held against. Changes nothing."""

@@ -53,6 +53,8 @@ class Worker:
         self._outgoing: list[bytearray] = []
         self._outgoing_changed = trio.Event()
         self._ended: str | None = None
+        self.verdict: Callable[[], DaemonError | None] = lambda: None
+        """Asked when the process has ended: what is known of the reason beyond its exit status."""
 
     @property
     def idle(self) -> bool:
@@ -126,7 +128,9 @@ class Worker:
         await self._stream.aclose()
         if self._process.exitcode is not None:
             self._process.close()
-        error = WorkerDied(f"the worker process of {self.name} ended during the request: {self._ended}")
+        error: DaemonError = WorkerDied(f"the worker process of {self.name} ended during the request: {self._ended}")
+        if known := self.verdict():
+            self._ended, error = f"{self._ended}: {known.message}", known
         for run in list(self._runs.values()):
             run.fail(error)
         self._runs.clear()

@@ -77,6 +77,10 @@ def seconds(duration: float) -> str:
     return f"{duration:.1f} s"
 
 
+def yes_or_nothing(value: bool) -> str:
+    return "yes" if value else ""
+
+
 def names(values: Sequence[str]) -> str:
     return ", ".join(values) or "-"
 

@@ -4,7 +4,7 @@ import argparse
 
 from audiocpp.control.cli.arguments import no_arguments
 from audiocpp.control.cli.connection import admin_client
-from audiocpp.control.cli.output import Column, Output, mebibytes, seconds
+from audiocpp.control.cli.output import Column, Output, mebibytes, seconds, yes_or_nothing
 
 _COLUMNS = (
     Column("ID", "id"),
@@ -18,6 +18,8 @@ _COLUMNS = (
     Column("PEAK", "peak_bytes", mebibytes),
     Column("LIMIT", "limit_bytes", mebibytes),
     Column("IDLE", "idle_s", seconds),
+    Column("RUNNING", "longest_run_s", seconds),
+    Column("OVERDUE", "overdue", yes_or_nothing),
     Column("RETRY", "retry_after_s", seconds),
     Column("REASON", "reason"),
 )

@@ -18,8 +18,13 @@ class Machine:
     def __init__(self, *, host_mib: int = 10_000, pinned: str = "", keep_alive_s: float | None = None, **limits: int):
         self.host_bytes = host_mib * MIB
         self.learned: dict[str, Measurement] = {}
+        self.pressure = 0.0
         self.ledger = Ledger(
-            MemoryLimits(**limits), probe=self.probe, estimate=self.estimate, learn=self.learned.__setitem__
+            MemoryLimits(**limits),
+            probe=self.probe,
+            estimate=self.estimate,
+            learn=self.learned.__setitem__,
+            pressure=lambda: self.pressure,
         )
         models = [
             Model(name, name, f"audiocppctl pull {name}", pinned=name in pinned, keep_alive_s=keep_alive_s)
@@ -192,3 +197,30 @@ def test_a_pinned_model_does_not_expire() -> None:
     machine.use("a", now=0)
     assert machine.planner.next_expiry() == float("inf")
     assert machine.planner.expire(now=100) == []
+
+
+def test_under_pressure_idle_models_leave_one_by_one_and_nothing_is_loaded() -> None:
+    machine = Machine(pinned="c")
+    for name, now in (("a", 2), ("b", 1), ("c", 0)):
+        machine.use(name, now=now)
+    machine.pressure = 50.0
+    assert machine.planner.shed() == [Unload("b")]
+    machine.unloaded("b")
+    assert machine.planner.shed() == [Unload("a")]
+    machine.unloaded("a")
+    assert machine.planner.shed() == []
+    ticket, effects = machine.request("d")
+    assert effects == []
+    assert machine.planner.waits_for_room("d")
+    machine.pressure = 0.0
+    assert machine.planner.retry() == [Load("d")]
+    assert machine.planner.loaded("d", now=3) == [Grant(ticket)]
+
+
+def test_under_pressure_a_model_in_use_goes_on() -> None:
+    machine = Machine()
+    machine.load("a")
+    machine.pressure = 50.0
+    assert machine.planner.shed() == []
+    ticket, effects = machine.request("a")
+    assert effects == [Grant(ticket)]

@@ -213,6 +213,8 @@ def _ps_row(model_id: str, state: ModelState) -> PsRow:
         "peak_bytes": None,
         "limit_bytes": None,
         "idle_s": 3.0,
+        "longest_run_s": None,
+        "overdue": False,
         "reason": None,
         "retry_after_s": None,
     }

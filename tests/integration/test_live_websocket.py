@@ -124,5 +124,5 @@ async def test_a_client_that_leaves_frees_its_slot_within_a_second(daemon: Daemo
         await send(socket, pcm)
         assert await trio.to_thread.run_sync(active) == 1
     with trio.fail_after(1):
-        while await trio.to_thread.run_sync(active):  # noqa: ASYNC110 - another process
+        while await trio.to_thread.run_sync(active):
             await trio.sleep(0.05)
