@@ -55,13 +55,14 @@ class Connection:
         self._deadline = trio.current_time() + limits.header_timeout_s
         self._waits_for_request = False
         self._closing = False
+        self._nursery: trio.Nursery
         self._protocol: Protocol
 
     async def run(self) -> None:
         try:
             with self._scope:
-                async with trio.open_nursery() as nursery:
-                    self._protocol = self._new_protocol(nursery)
+                async with trio.open_nursery() as self._nursery:
+                    self._protocol = self._new_protocol(self._nursery)
                     await self._read()
                     self._scope.cancel()
         finally:
@@ -145,7 +146,7 @@ class Connection:
                 self._waits_for_request = False
                 self._set_deadline(float("inf"))
             case Closed():
-                await self._close()
+                self._close()
 
     async def _write(self, data: bytes) -> None:
         async with self._sending:
@@ -159,16 +160,22 @@ class Connection:
                     logger.info("A client took no byte for %g s and was dropped", self._limits.write_timeout_s)
                     self.abort()
 
-    async def _close(self) -> None:
-        """Sends FIN and leaves the reader to discard what the client still sends, for a while."""
+    def _close(self) -> None:
+        """Sends FIN and leaves the reader to discard what the client still sends, for a while.
+
+        The task that ends a reply may be cancelled by that end, so the FIN is sent by one of the connection's own.
+        """
         if self._closing:
             return
         self._closing = True
         self._set_deadline(self._limits.linger_s)
+        self._nursery.start_soon(self._send_eof)
+        if self._handling is not None:
+            self._handling.cancel()
+
+    async def _send_eof(self) -> None:
         async with self._sending:
             try:
                 await self._stream.send_eof()
             except (trio.BrokenResourceError, trio.ClosedResourceError):
                 self._scope.cancel()
-        if self._handling is not None:
-            self._handling.cancel()

@@ -131,6 +131,8 @@ class WebSocketStream(WSStream):
             await self.send(StreamClosed(stream_id=self.stream_id))
             return
         await super().handle(event)
+        if isinstance(event, Request) and self.closed:
+            await self.send(StreamClosed(stream_id=self.stream_id))  # hypercorn refuses a handshake and stays open
 
     async def _accept(self, message: WebsocketAcceptEvent) -> None:
         self.handshake.extensions = None  # PCM hardly shrinks, and a compressed frame could unpack to any size

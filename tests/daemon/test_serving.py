@@ -35,6 +35,19 @@ def waiting(entered: trio.Event, cancelled: trio.Event) -> Any:
     return handler
 
 
+async def cancelled_by_its_end(scope: Any, receive: Any, send: Any) -> None:
+    """Replies; whatever it still does then is cancelled as soon as the end of the request is reported."""
+
+    async def watch() -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        nursery.cancel_scope.cancel()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(watch)
+        await reply(send, b"done")
+
+
 async def drain(stream: trio.SocketStream) -> None:
     while True:
         await stream.receive_some()
@@ -46,6 +59,12 @@ async def test_a_connection_serves_several_requests() -> None:
             for _ in range(3):
                 await stream.send_all(REQUEST)
                 assert (await read_until(stream, b"hello")).startswith(b"HTTP/1.1 200")
+
+
+async def test_a_connection_that_ends_with_its_reply_ends_at_once() -> None:
+    with trio.fail_after(3):
+        async with served({"/": cancelled_by_its_end}, linger_s=60) as server:
+            assert (await server.get()).endswith(b"done")
 
 
 async def test_pipelined_requests_are_answered_in_order() -> None:

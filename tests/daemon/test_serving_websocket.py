@@ -82,6 +82,20 @@ async def test_a_broken_frame_is_answered_with_a_close_code(frame: bytes, code: 
             assert (await server.get()).endswith(b"hello")
 
 
+@pytest.mark.parametrize(
+    ("header", "changed"),
+    [(b"Sec-WebSocket-Version: 13", b"Sec-WebSocket-Version: 8"), (b"Sec-WebSocket-Key", b"X")],
+    ids=["version", "no key"],
+)
+async def test_a_broken_handshake_is_refused_and_the_connection_ends(header: bytes, changed: bytes) -> None:
+    with trio.fail_after(3):
+        async with served({"/ws": swallow}) as server, await server.connect() as stream:
+            await stream.send_all(UPGRADE.replace(header, changed))
+            received = await read_all(stream)
+            assert received.startswith(b"HTTP/1.1 400")
+            assert b"handshake is not valid" in received
+
+
 async def test_the_last_message_reaches_a_client_that_is_still_sending() -> None:
     async def close_at_once(scope: Any, receive: Any, send: Any) -> None:
         await receive()
