@@ -2,6 +2,9 @@
 
 from typing import ClassVar
 
+SHOWN_CHARACTERS = 1000
+"""What a message quotes comes from the client and may be of any length."""
+
 
 class DaemonError(Exception):
     """Base. `status`, `type` and `code` are what a client sees; `param` names the request field at fault."""
@@ -11,10 +14,16 @@ class DaemonError(Exception):
     code: ClassVar[str] = "internal_error"
 
     def __init__(self, message: str, *, param: str | None = None, retry_after_s: float | None = None) -> None:
-        super().__init__(message)
-        self.message = message
-        self.param = param
+        self.message = _shown(message)
+        super().__init__(self.message)
+        self.param = None if param is None else _shown(param)
         self.retry_after_s = retry_after_s
+
+
+def _shown(text: str) -> str:
+    """The beginning, which names the field, and the end, which says what is accepted."""
+    half = SHOWN_CHARACTERS // 2
+    return text if len(text) <= SHOWN_CHARACTERS else f"{text[:half]} ... {text[-half:]}"
 
 
 class InvalidRequest(DaemonError):

@@ -69,7 +69,8 @@ class SpooledFile:
         self._file.flush()
 
     def close(self) -> None:
-        """Removes the file and gives its space back."""
+        """Removes the file and gives its space back. May be called again."""
         self._file.close()
         self.path.unlink(missing_ok=True)
         self._spool.release(self.size_bytes)
+        self.size_bytes = 0

@@ -61,6 +61,8 @@ async def _http_exception(error: HTTPException) -> Response:
     """Replies that Quart and werkzeug make themselves."""
     here = websocket if has_websocket_context() else request
     match error:
+        case WebsocketMismatch() if has_websocket_context():
+            return await _daemon_error(InvalidRequest(f"{here.path} is not a WebSocket: send a plain request"))
         case WebsocketMismatch():
             return await _daemon_error(InvalidRequest(f"{here.path} is a WebSocket: send an upgrade request"))
         case NoRoute():

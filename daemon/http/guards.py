@@ -88,8 +88,15 @@ def _check_origin(connection: BaseRequestWebsocket) -> None:
     origin = connection.headers.get("Origin")
     if origin is None or _is_allowed(origin, backend().services.config.cors_origins):
         return
-    if urlsplit(origin).netloc.lower() != connection.headers.get("Host", "").lower():
+    if _netloc(origin) != connection.headers.get("Host", "").lower():
         raise Forbidden(f"Origin {origin!r} is not accepted: it is another site and not in cors_origins")
+
+
+def _netloc(origin: str) -> str | None:
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return None
 
 
 def _is_allowed(origin: str, accepted: str | tuple[str, ...]) -> bool:

@@ -19,15 +19,16 @@ async def read_json(struct: type[Body]) -> Body:
     return convert(parse_object(bytes(await whole_body())), struct)
 
 
-def parse_object(body: bytes) -> dict[str, Any]:
-    """A JSON object. Duplicate keys, NaN, and anything after the object are refused."""
+def parse_object(body: bytes, *, param: str | None = None) -> dict[str, Any]:
+    """A JSON object: the body, or the field `param`. Duplicate keys, NaN, and anything after the object are refused."""
+    what = param or "the body"
     try:
         value = json.loads(body, object_pairs_hook=_unique_keys, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         reason = "it is empty" if not body.strip() else str(error) or "it is nested too deeply"
-        raise InvalidRequest(f"the body is not valid JSON: {reason}") from error
+        raise InvalidRequest(f"{what} is not valid JSON: {reason}", param=param) from error
     if not isinstance(value, dict):
-        raise InvalidRequest(f"the body must be a JSON object, not {json_type(value)}")
+        raise InvalidRequest(f"{what} must be a JSON object, not {json_type(value)}", param=param)
     return value
 
 

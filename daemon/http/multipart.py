@@ -1,12 +1,13 @@
-"""Multipart bodies, read as they come: small parts in memory, larger ones in the spool."""
+"""Multipart bodies, read as they come: fields and small files in memory, larger files in the spool."""
 
+from collections.abc import Collection
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from quart import request
 from werkzeug.exceptions import RequestEntityTooLarge
-from werkzeug.sansio.multipart import Data, Epilogue, Field, File, MultipartDecoder, NeedData
+from werkzeug.sansio.multipart import Data, Epilogue, Field, File, MultipartDecoder, NeedData, State
 
 from audiocpp.daemon.backend import backend
 from audiocpp.daemon.errors import InvalidRequest
@@ -16,12 +17,19 @@ from audiocpp.daemon.spool import SpooledFile
 
 MAX_PARTS = 256
 MEMORY_BYTES = 1 << 20
-"""A part up to this size stays in memory. Only a part with a file name may be larger."""
+"""A file up to this size stays in memory; the fields of a form may have no more together."""
 
 WRITE_BYTES = 512 << 10
 """What is gathered for a write to the disk, which takes a thread."""
 
-MAX_HEADER_BYTES = 64 << 10
+MAX_LOOSE_BYTES = 64 << 10
+"""What may stand before the first boundary, in the headers of a part, or after the last boundary."""
+
+_LOOSE = {
+    State.PREAMBLE: f"the boundary does not occur in its first {MAX_LOOSE_BYTES >> 10} KiB",
+    State.PART: f"the headers of a part have more than {MAX_LOOSE_BYTES >> 10} KiB",
+    State.EPILOGUE: f"it goes on for more than {MAX_LOOSE_BYTES >> 10} KiB after its closing boundary",
+}
 
 
 @dataclass(slots=True)
@@ -29,7 +37,6 @@ class Part:
     """One part. Its content is `data`, or the file at `spooled.path` once it is too large for memory."""
 
     name: str
-    filename: str | None
     data: bytearray = field(default_factory=bytearray)
     spooled: SpooledFile | None = None
 
@@ -66,15 +73,16 @@ def is_multipart() -> bool:
     return (request.mimetype or "") == "multipart/form-data"
 
 
-async def read_form() -> Form:
-    """Reads the whole body. Its files exist until the reply is complete.
+async def read_form(files: Collection[str]) -> Form:
+    """Reads the whole body. Parts named in `files` are files: they may be large, and exist until the reply is complete;
+    of a repeated one only the last is kept. All others are fields.
 
     Raises `InvalidRequest` for a body that is not valid multipart.
     """
     boundary = request.mimetype_params.get("boundary")
     if not boundary:
         raise InvalidRequest("multipart/form-data needs a boundary parameter in Content-Type", param="Content-Type")
-    reader = _Reader(MultipartDecoder(boundary.encode("latin-1", "replace"), max_parts=MAX_PARTS))
+    reader = _Reader(MultipartDecoder(boundary.encode("latin-1", "replace"), max_parts=MAX_PARTS), files)
     async with aclosing(body_pieces()) as pieces:
         async for piece in pieces:
             await reader.feed(piece)
@@ -83,9 +91,11 @@ async def read_form() -> Form:
 
 
 class _Reader:
-    def __init__(self, decoder: MultipartDecoder) -> None:
+    def __init__(self, decoder: MultipartDecoder, files: Collection[str]) -> None:
         self.form = Form()
         self._decoder = decoder
+        self._files = files
+        self._field_bytes = 0
 
     async def feed(self, piece: bytes | None) -> None:
         """Takes the next piece of the body; None is its end."""
@@ -97,25 +107,39 @@ class _Reader:
             raise InvalidRequest(f"the multipart body has more than {MAX_PARTS} parts") from error
         except (ValueError, UnicodeDecodeError) as error:
             raise InvalidRequest(f"the multipart body is not valid: {_reason(error)}") from error
-        if len(self._decoder.buffer) > MAX_HEADER_BYTES and not self.form.parts:
-            raise InvalidRequest("the multipart body is not valid: the boundary does not occur in its first 64 KiB")
+        if len(self._decoder.buffer) > MAX_LOOSE_BYTES and (reason := _LOOSE.get(self._decoder.state)):
+            raise InvalidRequest(f"the multipart body is not valid: {reason}")
 
     async def _take(self, event: object) -> None:
         match event:
-            case File(name=name, filename=filename):
-                self.form.parts.append(Part(name or "", filename))
-            case Field(name=name):
-                self.form.parts.append(Part(name or "", None))
+            case File(name=name) | Field(name=name):
+                self._begin(name or "")
             case Data(data=data, more_data=more):
-                await self._append(self.form.parts[-1], data, more=more)
+                part = self.form.parts[-1]
+                part.data += data
+                if part.name in self._files:
+                    await self._store(part, more=more)
+                else:
+                    self._count_field(part, len(data))
 
-    async def _append(self, part: Part, data: bytes, *, more: bool) -> None:
-        part.data += data
+    def _begin(self, name: str) -> None:
+        if name in self._files and (earlier := self.form.last(name)):
+            self.form.parts.remove(earlier)
+            if earlier.spooled is not None:
+                earlier.spooled.close()
+        self.form.parts.append(Part(name))
+
+    def _count_field(self, part: Part, size_bytes: int) -> None:
+        self._field_bytes += size_bytes
+        if self._field_bytes > MEMORY_BYTES:
+            raise InvalidRequest(
+                f"{part.name}: the fields of a form may have {MEMORY_BYTES} bytes together", param=part.name
+            )
+
+    async def _store(self, part: Part, *, more: bool) -> None:
         limit = MEMORY_BYTES if part.spooled is None else WRITE_BYTES if more else 0
         if len(part.data) <= limit:
             return
-        if part.filename is None:
-            raise InvalidRequest(f"{part.name}: a field may have {MEMORY_BYTES} bytes", param=part.name)
         if part.spooled is None:
             part.spooled = await backend().spool.create()
             served_request().resources.callback(part.spooled.close)
@@ -129,10 +153,6 @@ def _reason(error: ValueError) -> str:
 
 def _text(part: Part) -> str:
     try:
-        return part.data.decode() if part.spooled is None else _not_text(part)
+        return part.data.decode()
     except UnicodeDecodeError as error:
         raise InvalidRequest(f"{part.name} is not UTF-8 text", param=part.name) from error
-
-
-def _not_text(part: Part) -> str:
-    raise InvalidRequest(f"{part.name} is a file where text is expected", param=part.name)

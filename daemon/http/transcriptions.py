@@ -68,7 +68,10 @@ class Transcription(msgspec.Struct, frozen=True, kw_only=True):
 @transcriptions.post("/v1/audio/transcriptions")
 async def create_transcription() -> Response:
     """Turns a recording into text."""
-    wanted = _from_form(await read_form()) if is_multipart() else await _from_json(await read_json(TranscriptionBody))
+    if is_multipart():
+        wanted = _from_form(await read_form(files=("file",)))
+    else:
+        wanted = await _from_json(await read_json(TranscriptionBody))
     if wanted.stream:
         return await streamed_reply(lambda stream: _stream(wanted, stream))
     async with _decoded(wanted) as audio:
@@ -146,7 +149,7 @@ def _from_form(form: Form) -> Transcription:
             entry,
             form.text("language"),
             prompt,
-            parse_object(options.encode()) if options else None,
+            parse_object(options.encode(), param="options") if options else None,
             granularities,
             stream=stream,
         ),

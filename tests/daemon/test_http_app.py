@@ -72,6 +72,14 @@ async def test_a_plain_request_to_a_websocket_says_so(tmp_path: Path) -> None:
     assert "WebSocket" in (await error_of(response))["message"]
 
 
+async def test_a_long_value_is_quoted_in_part(tmp_path: Path) -> None:
+    response = await ask(tmp_path, "POST", "/v1/audio/speech", data=b'{"input": "a", "model": "%s"}' % (b"x" * 100_000))
+    message = (await error_of(response))["message"]
+    assert message.startswith("unknown model id: 'xxx")
+    assert message.endswith("configured: moonshine, moonshine-live, piper, vad")
+    assert len(message) < 2000
+
+
 async def test_models_are_listed_in_the_order_of_the_configuration(tmp_path: Path) -> None:
     body = await (await ask(tmp_path, "GET", "/v1/models")).get_json()
     assert body["object"] == "list"
@@ -140,8 +148,9 @@ async def test_foreign_hosts_are_refused(tmp_path: Path, host: str) -> None:
     assert "accepted are localhost" in (await error_of(response))["message"]
 
 
-async def test_a_foreign_origin_is_refused(tmp_path: Path) -> None:
-    response = await ask(tmp_path, "POST", "/v1/audio/speech", headers={"Origin": "https://evil.example"}, data=b"{}")
+@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://[::1", "http://[no/"])
+async def test_a_foreign_origin_is_refused(tmp_path: Path, origin: str) -> None:
+    response = await ask(tmp_path, "POST", "/v1/audio/speech", headers={"Origin": origin}, data=b"{}")
     assert response.status_code == 403
     assert (await error_of(response))["type"] == "forbidden"
     assert "Access-Control-Allow-Origin" not in response.headers

@@ -173,6 +173,15 @@ async def test_a_bad_live_parameter_is_a_reply_to_the_upgrade(
     assert (refused.status, refused.error["param"]) == (status, param)
 
 
+async def test_an_upgrade_of_another_route_is_told_that_it_takes_none(tmp_path: Path) -> None:
+    with trio.fail_after(5):
+        async with serving(fake_app(tmp_path)) as server, await server.connect() as stream:
+            await stream.send_all(UPGRADE.replace(b"/ws", b"/health"))
+            received = await read_all(stream)
+    assert received.startswith(b"HTTP/1.1 400")
+    assert b"/health is not a WebSocket" in received
+
+
 async def test_a_model_that_does_not_load_refuses_the_upgrade(tmp_path: Path) -> None:
     script = Script(refuses=ModelFailed("out of order", retry_after_s=7))
     with trio.fail_after(5):

@@ -10,6 +10,7 @@ import trio
 from quart.datastructures import FileStorage
 from tests.fakes.services import Script, fake_app
 
+from audiocpp.daemon.backend import EXTENSION
 from audiocpp.daemon.errors import ModelNotInstalled, RunFailed, ServerBusy
 from audiocpp.daemon.http.collect import Recognition
 from audiocpp.daemon.http.transcript_formats import verbose_json
@@ -17,6 +18,7 @@ from audiocpp.engines.tasks import Segment, TextDelta, Word
 
 URL = "/v1/audio/transcriptions"
 PCM = b"\0\0\0\0" * 4
+FIELD = b'--x\r\nContent-Disposition: form-data; name="prompt"'
 SPOKEN = Script(
     events=[
         TextDelta("Hello"),
@@ -107,6 +109,31 @@ async def test_a_part_larger_than_memory_is_spooled_and_removed(tmp_path: Path) 
 async def test_a_spooled_part_is_removed_after_an_error(tmp_path: Path) -> None:
     await refusal(await send_form(tmp_path, spoken(), file=bytes(3 << 20)))
     assert list((tmp_path / "cache").rglob("upload-*")) == []
+
+
+async def test_of_repeated_files_only_the_last_is_kept(tmp_path: Path) -> None:
+    def file(data: bytes) -> bytes:
+        return b'--x\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n' + data + b"\r\n"
+
+    large = bytes(2 << 20)
+    script = spoken()
+    app = fake_app(tmp_path, script, max_spool_bytes=len(large) + 4)
+    with trio.fail_after(5):
+        response = await app.test_client().post(
+            URL,
+            data=3 * file(b"FAKE" + large) + b"--x--",
+            headers={"Content-Type": "multipart/form-data; boundary=x"},
+        )
+    assert response.status_code == 200
+    assert bytes(script.run.pushed) == large
+    assert app.extensions[EXTENSION].spool.used_bytes == 0
+
+
+async def test_options_that_are_no_object_are_named(tmp_path: Path) -> None:
+    assert await refusal(await send_form(tmp_path, spoken(), options="[1]")) == (
+        "options",
+        "options must be a JSON object, not an array",
+    )
 
 
 async def test_a_container_without_samples_is_empty_text_without_a_model(tmp_path: Path) -> None:
@@ -257,7 +284,12 @@ async def test_a_body_that_grows_beyond_the_limit_is_refused(tmp_path: Path) -> 
         (b'--x\r\nContent-Disposition: form-data; name="file"\r\n\r\nFAKE', "ends before the closing boundary"),
         (b"--x\r\nContent-Type: text/plain\r\n\r\nFAKE\r\n--x--", "Content-Disposition"),
         (b'--x\r\nContent-Disposition: form-data; name="model"\r\n\r\n\xff\r\n--x--', "file is required"),
+        (b"-" * 100_000, "the boundary does not occur in its first 64 KiB"),
+        (FIELD + b"\r\n\r\n\r\n--x\r\nA: " + b"a" * 100_000, "the headers of a part have more than 64 KiB"),
+        (FIELD + b"\r\n\r\n\r\n--x--" + b"a" * 100_000, "more than 64 KiB after its closing boundary"),
+        (3 * (FIELD + b"\r\n\r\n" + b"a" * 400_000 + b"\r\n"), "prompt: the fields of a form may have 1048576 bytes"),
     ],
+    ids=["no boundary", "cut off", "no disposition", "no file", "preamble", "headers", "epilogue", "fields"],
 )
 async def test_a_broken_multipart_body_is_refused(tmp_path: Path, body: bytes, reason: str) -> None:
     client = fake_app(tmp_path, spoken()).test_client()
