@@ -18,7 +18,8 @@ MIB = 1 << 20
 class StubFamily:
     """Does what the load option `load` says while loading, and what the request's text says while running.
 
-    `sleep`: never returns and heeds nothing. `segfault`: dies. `eat`: takes memory for ever. Anything else: answers.
+    `slow`: takes half a second. `sleep`: never returns and heeds nothing. `segfault`: dies. `eat`: takes memory for
+    ever. Anything else: answers.
     """
 
     name: ClassVar[str] = "stub"
@@ -46,6 +47,8 @@ class StubFamily:
 
 def misbehave(how: str) -> None:
     eaten = []
+    if how == "slow":
+        time.sleep(0.5)
     while how == "sleep":
         time.sleep(1)
     while how == "eat":

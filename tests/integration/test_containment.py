@@ -22,11 +22,11 @@ LIMITS = {"a": 150 * MIB, "b": 0}
 
 
 @asynccontextmanager
-async def supervisor(**load: str) -> AsyncIterator[Supervisor]:
+async def supervisor(*, max_models: int = 0, **load: str) -> AsyncIterator[Supervisor]:
     """Models `a` and `b`, each in its own process; `load` says how a model's load misbehaves."""
     models = [Model(name, name, f"audiocppctl pull {name}", limit_bytes=limit) for name, limit in LIMITS.items()]
     ledger = Ledger(
-        MemoryLimits(),
+        MemoryLimits(max_models=max_models),
         probe=tuple,
         estimate=lambda name: Measurement(loaded_bytes=MIB),
         learn=lambda name, measured: None,
@@ -134,6 +134,30 @@ async def test_a_load_that_never_ends_can_be_ended_by_force() -> None:
             await running.unload({"a": "a"}, force=False, timeout_s=0.2)
         await running.unload({"a": "a"}, force=True, timeout_s=10.0)
         assert state(running, "a") is State.FAILED
+
+
+@pytest.mark.parametrize("after_s", [0.0, 0.02, 0.1, 0.3, 0.6, 0.8, 1.0])
+async def test_a_request_cancelled_in_any_phase_leaves_nothing_behind(after_s: float) -> None:
+    """It starts the process, loads, is granted the model, runs and ends, each phase in its turn."""
+    async with supervisor(a="slow") as running:
+        with trio.move_on_after(after_s):
+            await ask(running, "a", "slow")
+        assert await ask(running, "a") == "answered"
+        assert (state(running, "a"), running.planner.models["a"].leases) == (State.READY, 0)
+        report = await running.unload({"a": "a"}, force=False, timeout_s=5.0)
+        assert report.unloaded == ["a"]
+        assert running.planner.in_memory() == []
+
+
+@pytest.mark.parametrize("after_s", [0.0, 0.1, 0.4])
+async def test_one_who_leaves_while_waiting_for_room_is_forgotten(after_s: float) -> None:
+    async with supervisor(max_models=1) as running, trio.open_nursery() as nursery:
+        nursery.start_soon(ask, running, "a", "slow")
+        await until(lambda: state(running, "a") is State.BUSY)
+        with trio.move_on_after(after_s):
+            await ask(running, "b")
+        assert await ask(running, "b") == "answered"
+        assert [model.name for model in running.planner.in_memory()] == ["b"]
 
 
 async def ask_quietly(running: Supervisor, model: str, text: str) -> None:
