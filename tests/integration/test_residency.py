@@ -1,15 +1,18 @@
 """Real models in real worker processes: loaded, shared, unloaded, killed."""
 
+import json
 import os
 import signal
+import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
 import pytest
-from tests.integration.daemon_process import MODELS, DaemonProcess, children_of, eventually, running_daemon
+from tests.integration.daemon_process import COMMANDS, MODELS, DaemonProcess, children_of, eventually, running_daemon
 
 pytestmark = pytest.mark.integration
 
@@ -80,6 +83,25 @@ def test_a_killed_worker_costs_its_request_and_nothing_else(
         assert segments(client, audio_files["beckett.wav"]).status_code == 200
         assert speak(client).status_code == 200
         assert daemon.ps()["piper"]["pid"] != victim
+
+
+def test_a_killed_worker_ends_its_live_session_with_an_error_and_the_next_session_works(
+    daemon: DaemonProcess, audio_files: dict[str, Path]
+) -> None:
+    command = [COMMANDS / "audiocppctl", "--socket", daemon.admin_socket, "--json", "listen", "--model"]
+    command += ["moonshine-live", audio_files["beckett.wav"]]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as listener:
+        assert listener.stdout is not None
+        assert json.loads(listener.stdout.readline())["type"] == "session.created"
+        os.kill(daemon.ps()["moonshine-live"]["pid"], signal.SIGKILL)
+        killed = time.monotonic()
+        printed = listener.stdout.read()
+        listener.wait(10)
+        assert time.monotonic() - killed < 2.0
+        assert listener.returncode == 1
+        assert "worker_died" in printed
+    heard = daemon.ctl("transcribe", "--model", "moonshine-live", str(audio_files["beckett.wav"]))
+    assert "try again" in heard["text"].lower()
 
 
 def test_a_client_that_leaves_frees_its_slot_within_a_second(daemon: DaemonProcess) -> None:
@@ -217,3 +239,12 @@ def test_explain_says_what_a_load_would_mean_and_changes_nothing(tmp_path: Path,
         after = daemon.ctl("explain", "piper")
         assert after["estimate_source"] == "measured"
         assert after["estimate_bytes"] < before["estimate_bytes"]
+
+
+def test_eager_models_load_in_order_as_far_as_there_are_places(tmp_path: Path, models_root: Path) -> None:
+    models = [model for model in MODELS if model["id"] in ("vad", "piper")]
+    flags = {"lazy_load": False, "max_loaded_models": 1}
+    with running_daemon(tmp_path, models_root, models=list(reversed(models)), **flags) as daemon:
+        eventually(lambda: daemon.ps().get("vad", {}).get("state") == "ready", what="the first is not loaded")
+        eventually(lambda: any("loaded on first use" in record["message"] for record in daemon.log))
+        assert list(daemon.ps()) == ["vad"]
