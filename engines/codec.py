@@ -167,6 +167,12 @@ class MediaFile:
         if self._frames_read > self._max_seconds * self._file.samplerate:
             raise TooLarge(f"file: longer than {self._max_seconds:g} s of audio (max_audio_seconds)", param="file")
 
+    def _refusal(self, error: soundfile.LibsndfileError) -> InvalidInput | UnsupportedMedia:
+        try:
+            return _unreadable(self._head(), error)
+        except OSError as cause:
+            return InvalidInput(f"file: cannot be read: {cause.strerror}", param="file")
+
     def _head(self) -> bytes:
         if isinstance(self._source, io.BytesIO):
             return self._source.getvalue()[:16]

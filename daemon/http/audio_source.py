@@ -13,8 +13,8 @@ from audiocpp.daemon.backend import backend
 from audiocpp.daemon.errors import Forbidden, InvalidRequest
 from audiocpp.daemon.http.guards import is_local
 
-_DATA_URI = re.compile(r"data:[^,]{0,256};base64,", re.IGNORECASE)
-_SPACE = re.compile(r"\s+")
+_DATA_URI = re.compile(r"\s*data:[^,]{0,256};base64,", re.IGNORECASE)
+_SPACE = b" \t\r\n"
 
 
 async def local_audio(path: str, param: str) -> Path:
@@ -47,12 +47,13 @@ def _resolve(path: str, param: str, roots: tuple[Path, ...]) -> Path:
 
 def base64_audio(text: str, param: str) -> bytes:
     """Base64 with or without a `data:` prefix, white space, or padding. Raises `InvalidRequest`."""
-    encoded = _SPACE.sub("", _DATA_URI.sub("", text, count=1))
-    body = encoded.rstrip("=")
+    prefix = _DATA_URI.match(text)
+    encoded = text[prefix.end() if prefix else 0 :].encode().translate(None, _SPACE)
+    body = encoded.rstrip(b"=")
     if len(encoded) - len(body) > 2 or len(body) % 4 == 1:
         raise InvalidRequest(f"{param} is not valid base64: it is cut off or has too much padding", param=param)
     try:
-        data = base64.b64decode(body + "=" * (-len(body) % 4), validate=True)
+        data = base64.b64decode(body + b"=" * (-len(body) % 4), validate=True)
     except (binascii.Error, ValueError) as error:
         raise InvalidRequest(f"{param} is not valid base64: {error}", param=param) from error
     if not data:

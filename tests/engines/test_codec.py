@@ -168,3 +168,10 @@ def test_a_file_is_read_from_its_path_whatever_its_name(tmp_path: Path) -> None:
     info, *chunks = run_inline(CODEC.run(request))
     assert isinstance(info, AudioInfo)
     assert sum(map(len, pcm_of(chunks))) == 4 * len(tone())
+
+
+def test_a_path_that_cannot_be_read_is_the_clients_mistake(tmp_path: Path) -> None:
+    options = {"path": str(tmp_path), "sample_rate": RATE, "max_seconds": 10.0}
+    with pytest.raises(InvalidInput, match="cannot be read: Is a directory") as caught:
+        list(run_inline(CODEC.run(TaskRequest(task="decode", options=options))))
+    assert caught.value.param == "file"
