@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from bench.processes import Memory, ProcessTree
 
 _EVERY_S = 0.02
-_IDLE_S = 3.0
+_IDLE_S = 8.0
+"""A worker gives freed memory back when it has been idle for 5 s."""
 
 
 @dataclass(frozen=True, slots=True)
