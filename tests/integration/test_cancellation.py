@@ -1,6 +1,8 @@
 """A client that leaves frees what it held, at once, every time."""
 
+import json
 import socket
+import struct
 import time
 from pathlib import Path
 
@@ -14,6 +16,8 @@ from audiocpp.control.client import AdminClient
 pytestmark = pytest.mark.integration
 
 TRIES = 100
+VANISHING = 100
+HEALTH_S = 0.1
 LIMIT_S = 0.5
 """Of 100 cancelled transcriptions 99 must have freed their slot by then."""
 
@@ -27,19 +31,19 @@ def minute_of_speech(tmp_path_factory: pytest.TempPathFactory, audio_files: dict
     return path.read_bytes()
 
 
-def upload(daemon: DaemonProcess, audio: bytes) -> socket.socket:
-    """Sends a transcription request and returns its connection, the reply unread."""
+def upload(daemon: DaemonProcess, audio: bytes, *, sent: float = 1.0) -> socket.socket:
+    """Sends a transcription request, or the given part of it, and returns its connection, the reply unread."""
     boundary = "frontier"
     head = f'--{boundary}\r\nContent-Disposition: form-data; name="model"\r\n\r\nmoonshine\r\n'
     head += f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="a.wav"\r\n\r\n'
     body = head.encode() + audio + f"\r\n--{boundary}--\r\n".encode()
     host, port = daemon.url.removeprefix("http://").split(":")
     connection = socket.create_connection((host, int(port)), timeout=20)
-    connection.sendall(
+    head = (
         f"POST /v1/audio/transcriptions HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Length: {len(body)}\r\n"
-        f"Content-Type: multipart/form-data; boundary={boundary}\r\n\r\n".encode()
-        + body
+        f"Content-Type: multipart/form-data; boundary={boundary}\r\n\r\n"
     )
+    connection.sendall(head.encode() + body[: int(sent * len(body))])
     return connection
 
 
@@ -61,3 +65,50 @@ def test_a_cancelled_transcription_frees_its_slot_within_half_a_second(
         waits.append(time.monotonic() - left)
     assert sorted(waits)[98] <= LIMIT_S, sorted(waits)[-5:]
     assert {row["id"]: row for row in admin.ps()["models"]}["moonshine"]["state"] == "ready"
+
+
+def test_a_hundred_clients_that_vanish_leave_nothing_and_delay_nobody(
+    daemon: DaemonProcess, minute_of_speech: bytes
+) -> None:
+    daemon.ctl("load", "moonshine")
+    daemon.ctl("load", "piper")
+    vanish(daemon, minute_of_speech, number=0)
+    eventually(lambda: quiet(daemon), what="a first client was not forgotten")
+    before = left_behind(daemon)
+    slowest = []
+    with daemon.client() as client:
+        for number in range(VANISHING):
+            vanish(daemon, minute_of_speech, number=number)
+            asked = time.monotonic()
+            assert client.get("/health").status_code == 200
+            slowest.append(time.monotonic() - asked)
+    eventually(lambda: quiet(daemon), what="some client was not forgotten")
+    eventually(lambda: left_behind(daemon) <= before, what=f"left behind: {left_behind(daemon)}, before: {before}")
+    assert sorted(slowest)[int(0.95 * VANISHING)] <= 3 * HEALTH_S
+
+
+def vanish(daemon: DaemonProcess, audio: bytes, *, number: int) -> None:
+    """Leaves in the middle of an upload, of a transcription or of a reply, by turns; every other time with a reset."""
+    if number % 3 == 2:
+        host, port = daemon.url.removeprefix("http://").split(":")
+        connection = socket.create_connection((host, int(port)), timeout=20)
+        body = json.dumps({"model": "piper", "input": "One. " * 500, "stream_format": "audio"}).encode()
+        head = f"POST /v1/audio/speech HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Length: {len(body)}\r\n\r\n"
+        connection.sendall(head.encode() + body)
+    else:
+        connection = upload(daemon, audio, sent=1.0 if number % 3 else 0.5)
+    if number % 2:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.close()
+
+
+def quiet(daemon: DaemonProcess) -> bool:
+    rows = AdminClient([str(daemon.admin_socket)]).ps()["models"]
+    return not any(row["active_slots"] or row["queued_requests"] for row in rows)
+
+
+def left_behind(daemon: DaemonProcess) -> tuple[int, int, int]:
+    """Processes, descriptors of the daemon, files of uploads."""
+    spool = daemon.folder / "cache" / "audiocpp" / "spool"
+    descriptors = len(list(Path(f"/proc/{daemon.pid}/fd").iterdir()))
+    return len(daemon.children()), descriptors, len(list(spool.iterdir())) if spool.is_dir() else 0
