@@ -13,6 +13,7 @@ import soundfile
 import soxr
 
 from audiocpp.engines import wire
+from audiocpp.engines.audio import MAX_SAMPLE_RATE_HZ, MIN_SAMPLE_RATE_HZ
 from audiocpp.engines.cancellation import RunControl
 from audiocpp.engines.encoding import Encoded, Encoder, open_encoder
 from audiocpp.engines.errors import InvalidInput, TooLarge, UnsupportedMedia
@@ -22,6 +23,9 @@ from audiocpp.engines.tasks import AudioChunk, AudioFormat, AudioInfo, EncodedDa
 
 BLOCK_S = 2.0
 """Audio decoded at a time: long enough to make the calls rare, short enough that a cancel is quick."""
+
+BLOCK_SAMPLES = 1 << 21
+"""The same bound for high rates and many channels, of which libsndfile takes 1024."""
 
 _SIGNATURES: tuple[tuple[int, bytes, str], ...] = (
     (0, b"\x1a\x45\xdf\xa3", "WebM or Matroska"),
@@ -113,6 +117,7 @@ class MediaFile:
         self._max_seconds = max_seconds
         self._file: SequentialFile | None = None
         self._resampler: soxr.ResampleStream | None = None
+        self._block_frames = 0
         self._frames_read = 0
         self._ended = False
 
@@ -121,7 +126,9 @@ class MediaFile:
         try:
             file = self._file = SequentialFile(self._source)
         except soundfile.LibsndfileError as error:
-            raise _unreadable(self._head(), error) from error
+            raise self._refusal(error) from error
+        _check_rate(file.samplerate)
+        self._block_frames = min(int(BLOCK_S * file.samplerate), BLOCK_SAMPLES // file.channels)
         if file.samplerate != self.sample_rate:
             self._resampler = soxr.ResampleStream(file.samplerate, self.sample_rate, 1, dtype="float32")
         # A writer that could not seek back leaves a size of 2^31 or 2^32 in the header: the length is not known.
@@ -139,7 +146,7 @@ class MediaFile:
         assert self._file is not None
         while not self._ended:
             try:
-                block = self._file.read(int(BLOCK_S * self._file.samplerate), dtype="float32", always_2d=True)
+                block = self._file.read(self._block_frames, dtype="float32", always_2d=True)
             except soundfile.LibsndfileError as error:
                 at = self._frames_read / self._file.samplerate
                 raise InvalidInput(f"file: damaged after {at:.2f} s: {error.error_string}", param="file") from error
@@ -178,6 +185,14 @@ class MediaFile:
             return self._source.getvalue()[:16]
         with open(self._source, "rb") as file:  # noqa: PTH123 - a plain name from the wire
             return file.read(16)
+
+
+def _check_rate(rate_hz: int) -> None:
+    """Resampling from rates that no recording has takes minutes and gigabytes."""
+    if not MIN_SAMPLE_RATE_HZ <= rate_hz <= MAX_SAMPLE_RATE_HZ:
+        raise InvalidInput(
+            f"file: its sample rate {rate_hz} is outside {MIN_SAMPLE_RATE_HZ}..{MAX_SAMPLE_RATE_HZ} Hz", param="file"
+        )
 
 
 def _unreadable(head: bytes, error: soundfile.LibsndfileError) -> InvalidInput | UnsupportedMedia:

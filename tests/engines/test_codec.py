@@ -2,6 +2,7 @@
 
 import io
 import struct
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -175,3 +176,28 @@ def test_a_path_that_cannot_be_read_is_the_clients_mistake(tmp_path: Path) -> No
     with pytest.raises(InvalidInput, match="cannot be read: Is a directory") as caught:
         list(run_inline(CODEC.run(TaskRequest(task="decode", options=options))))
     assert caught.value.param == "file"
+
+
+@pytest.mark.parametrize("rate", [1, 7, 999, 384_001, 2_000_000_000])
+def test_rates_that_no_recording_has_are_refused(rate: int) -> None:
+    with pytest.raises(InvalidInput, match=rf"sample rate {rate} is outside 1000\.\.384000 Hz") as caught:
+        decode(file_of(tone(0.1), rate))
+    assert caught.value.param == "file"
+
+
+@pytest.mark.parametrize("rate", [1_000, 384_000])
+def test_the_lowest_and_the_highest_rate_are_decoded(rate: int) -> None:
+    _, samples = decode(file_of(tone(1.0, rate=rate, hz=100.0), rate))
+    assert loudest_hz(samples) == pytest.approx(100.0, abs=2.0)
+
+
+def test_many_channels_at_a_high_rate_stay_within_the_memory_of_a_block() -> None:
+    data = file_of(np.full((3_000, 1024), 0.25, np.float32), 384_000, subtype="PCM_U8")
+    tracemalloc.start()
+    try:
+        _, samples = decode(data)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(samples) == 125
+    assert peak_bytes < 64 << 20
