@@ -120,13 +120,5 @@ class EncodedData(msgspec.Struct, frozen=True, tag="encoded"):
 
 
 TaskEvent = (
-    TextDelta
-    | TextPartial
-    | Segment
-    | SpeechStarted
-    | SpeechStopped
-    | Finalized
-    | AudioChunk
-    | AudioInfo
-    | EncodedData
+    TextDelta | TextPartial | Segment | SpeechStarted | SpeechStopped | Finalized | AudioChunk | AudioInfo | EncodedData
 )
