@@ -7,12 +7,16 @@ import argparse
 import gc
 import json
 import logging
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 PROGRAM = "audiocpp_server"
 """The reference's name: launchers read it in the ready line and in the help."""
+
+INTERRUPTED = 128 + signal.SIGINT
+"""The exit status that shells give to a program that Ctrl-C has ended."""
 
 CONFIG_FLAGS = (
     "host",
@@ -39,6 +43,13 @@ CONFIG_FLAGS = (
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the daemon; the exit status. Any error before it serves is one line on stderr and status 1."""
     flags = _parser().parse_args(argv)
+    try:
+        return _perform(flags)
+    except KeyboardInterrupt:  # before signals are listened for: while modules are imported, files read
+        return INTERRUPTED
+
+
+def _perform(flags: argparse.Namespace) -> int:
     if flags.version:
         from audiocpp import __version__
 

@@ -2,7 +2,8 @@
 
 import multiprocessing
 import os
-from multiprocessing import forkserver
+import signal
+from multiprocessing import forkserver, resource_tracker
 
 PRELOADED = ["audiocpp.engines.preload", "audiocpp.daemon.cli", "audiocpp.daemon.worker_entry"]
 """The second is what a worker's main module imports again; found loaded, it costs a start 20 ms less."""
@@ -19,4 +20,11 @@ def start_fork_server() -> None:
     # ONNX Runtime 1.32 keeps a thread and a database in the user's cache, and reports its use to its makers.
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     multiprocessing.get_context("forkserver").set_forkserver_preload(PRELOADED)
-    forkserver.ensure_running()
+    # A Ctrl-C reaches the whole group, and the daemon alone answers it. What is blocked at a process's start stays
+    # blocked. The resource tracker comes first: its start unblocks.
+    resource_tracker.ensure_running()
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        forkserver.ensure_running()
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])

@@ -91,6 +91,7 @@ class WorkerPool:
         self._hosts: dict[str, _Host] = {}
         self._residences: dict[str, Residence] = {}
         self._nursery: trio.Nursery | None = None
+        self._stopping = False
 
     async def serve(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Runs until cancelled; then ends all workers."""
@@ -98,7 +99,10 @@ class WorkerPool:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
                 task_status.started()
-                await self._watch()
+                try:
+                    await self._watch()
+                finally:
+                    self._stopping = True
         finally:
             self._nursery = None
 
@@ -222,6 +226,8 @@ class WorkerPool:
         host.ended.set()
         if host.group is not None:
             host.group.remove()
+        if self._stopping:
+            return  # all are ended now, and nobody is to be told of deaths
         self._lose(name, host, f"its worker process ended: {worker.ended}")
 
     def _lose(self, name: str, host: _Host, reason: str) -> None:

@@ -65,7 +65,7 @@ class Worker:
         threading.Thread(target=self._driver.drive, name="drive", daemon=True).start()
         self._send(wire.Ready(os.getpid()))
         reader = wire.FrameReader()
-        while data := self._connection.recv(_READ_BYTES):
+        while data := self._read():
             for body in reader.feed(data):
                 command = wire.decode_command(body)
                 if isinstance(command, wire.Shutdown):
@@ -73,6 +73,12 @@ class Worker:
                     return
                 self._obey(command)
         self._driver.stop()
+
+    def _read(self) -> bytes:
+        try:
+            return self._connection.recv(_READ_BYTES)
+        except ConnectionResetError:
+            return b""  # closed with replies still unread: the daemon is gone all the same
 
     def _send(self, message: wire.Reply) -> None:
         frame = wire.encode(message)
