@@ -48,7 +48,8 @@ class UnixConnection(http.client.HTTPConnection):
             else:
                 self.path = path
                 return
-        raise NotReachable(f"No daemon is listening. Tried: {', '.join(tried)}.")
+        hint = "Start audiocppd, or name its socket with --socket or AUDIOCPP_SOCKET."
+        raise NotReachable(f"No daemon is listening. Tried: {', '.join(tried)}. {hint}")
 
     def _connected(self, path: str) -> socket.socket:
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

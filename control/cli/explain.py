@@ -7,7 +7,6 @@ from audiocpp.control.cli.output import Output, mebibytes
 from audiocpp.control.protocol import ExplainReply
 
 _ROOM = {
-    "resident": "is resident",
     "now": "fits now",
     "after_eviction": "fits after unloading {evicts}",
     "after_waiting": "fits once models in use are gone; {binding_limit} stands in the way",
@@ -33,8 +32,10 @@ def show(reply: ExplainReply, output: Output) -> None:
 
 
 def _lines(reply: ExplainReply) -> list[str]:
-    room = _ROOM[reply["room"]].format(evicts=", ".join(reply["evicts"]), binding_limit=reply["binding_limit"])
-    lines = [f"{reply['id']} is {reply['state']} and {room}"]
+    lines = [f"{reply['id']} is {reply['state']}"]
+    if reply["room"] != "resident":
+        room = _ROOM[reply["room"]].format(evicts=", ".join(reply["evicts"]), binding_limit=reply["binding_limit"])
+        lines[0] += f" and {room}"
     if reply["reason"]:
         lines.append(f"  because: {reply['reason']}")
     lines += [f"  missing package: {package}" for package in reply["missing_packages"]]
@@ -43,5 +44,6 @@ def _lines(reply: ExplainReply) -> list[str]:
     lines += [f"  {limit['name']} allows {mebibytes(limit['free_bytes'])}" for limit in reply["limits"]]
     for place in reply["placements"]:
         providers, reason = "+".join(place["providers"]), place["reason"]
-        lines.append(f"  on {place['runtime']}:{providers}, {place['threads']} threads: {reason}")
+        threads = "1 thread" if place["threads"] == 1 else f"{place['threads']} threads"
+        lines.append(f"  on {place['runtime']}:{providers}, {threads}: {reason}")
     return lines + [f"  not on {refusal['backend']}: {refusal['reason']}" for refusal in reply["refusals"]]

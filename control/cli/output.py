@@ -45,11 +45,16 @@ class Output:
         self.stdout.flush()
 
     def table(self, columns: Sequence[Column], rows: Iterable[Row]) -> None:
-        """Aligned, with titles, on a terminal. Elsewhere one line a row, fields separated by tabs, no titles."""
+        """Aligned, with titles, on a terminal, less the columns that no row has anything in.
+
+        Elsewhere one line a row, all fields, separated by tabs, no titles.
+        """
+        rows = list(rows)
         if not self.is_terminal:
             for row in rows:
                 self.line("\t".join(_plain(row.get(column.field)) for column in columns))
             return
+        columns = [column for column in columns if not rows or any(_says(row.get(column.field)) for row in rows)]
         cells = [[column.title for column in columns]]
         cells += [[_shown(column, row.get(column.field)) for column in columns] for row in rows]
         widths = [max(len(row[index]) for row in cells) for index in range(len(columns))]
@@ -70,7 +75,8 @@ def discard_output() -> None:
 
 
 def mebibytes(count: int) -> str:
-    return f"{count / 2**20:.1f} MiB"
+    """In GiB from ten on, where tenths of a MiB say nothing."""
+    return f"{count / 2**30:.1f} GiB" if abs(count) >= 10 * 2**30 else f"{count / 2**20:.1f} MiB"
 
 
 def seconds(duration: float) -> str:
@@ -83,6 +89,11 @@ def yes_or_nothing(value: bool) -> str:
 
 def names(values: Sequence[str]) -> str:
     return ", ".join(values) or "-"
+
+
+def _says(value: object) -> bool:
+    """0 says something; False, None and what is empty do not."""
+    return bool(value) or (value == 0 and value is not False)
 
 
 def _shown(column: Column, value: object) -> str:

@@ -6,11 +6,17 @@ from audiocpp.control.cli.arguments import no_arguments
 from audiocpp.control.cli.connection import admin_client
 from audiocpp.control.cli.output import Column, Output, mebibytes, seconds, yes_or_nothing
 
+
+def without_suffix(placement: str) -> str:
+    """`onnxruntime:CPU`: every provider of ONNX Runtime is an ExecutionProvider."""
+    return placement.replace("ExecutionProvider", "")
+
+
 _COLUMNS = (
     Column("ID", "id"),
     Column("STATE", "state"),
     Column("PID", "pid"),
-    Column("PLACEMENT", "placement"),
+    Column("PLACEMENT", "placement", without_suffix),
     Column("SLOTS", "slots"),
     Column("ACTIVE", "active_slots"),
     Column("QUEUED", "queued_requests"),

@@ -49,6 +49,7 @@ async def test_ps_on_a_terminal_is_a_table_with_titles(
     assert titles.startswith("ID     STATE  PID")
     assert row.startswith("piper  ready  4242")
     assert "97.0 MiB" in row
+    assert "REASON" not in titles
 
 
 @pytest.mark.parametrize(
@@ -255,6 +256,19 @@ def test_a_table_aligns_its_columns_and_marks_what_is_not_known() -> None:
         "a-long-name  3.0 MiB  -",
         "b            -        x",
     ]
+
+
+def test_a_table_leaves_out_columns_that_no_row_fills_but_not_zeros() -> None:
+    terminal = Terminal()
+    columns = [Column("ID", "id"), Column("QUEUED", "queued"), Column("LATE", "late", str), Column("WHY", "why")]
+    Output(as_json=False, stdout=terminal).table(columns, [{"id": "a", "queued": 0, "late": False, "why": None}])
+    assert terminal.getvalue().splitlines() == ["ID  QUEUED", "a   0"]
+
+
+def test_a_pipe_has_every_column() -> None:
+    pipe = StringIO()
+    Output(as_json=False, stdout=pipe).table([Column("ID", "id"), Column("WHY", "why")], [{"id": "a", "why": None}])
+    assert pipe.getvalue() == "a\t\n"
 
 
 def test_a_field_cannot_break_a_line_of_a_pipe() -> None:
