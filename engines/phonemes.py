@@ -15,6 +15,7 @@ import re
 import threading
 from collections.abc import Iterator
 from functools import cache
+from typing import Protocol
 
 from audiocpp.engines.errors import LoadError, MissingDependency
 
@@ -32,6 +33,12 @@ _CLOSERS = "\"'”’»)\\]"
 _MARK = re.compile(rf"(?P<mark>[.,;:!?…])[.,;:!?…]*[{_CLOSERS}]*(?=\s|$)|\s?[—–]\s?|\s-{{1,3}}\s|[{_CLOSERS}]?\s?[(\[]")
 _AS_PIPER = {"…": "."}
 _LANGUAGE_SWITCH = re.compile(r"\([a-z-]+\)")
+
+
+class Phonemizer(Protocol):
+    """What gives the phonemes of a text, with the marks that structure it."""
+
+    def phonemize(self, text: str) -> str: ...
 
 
 class EspeakPhonemizer:

@@ -4,30 +4,26 @@ Files: `model` (the graph) and `config` (the JSON beside it: symbols, sample rat
 int64 (1, n) symbol ids, `input_lengths` int64 (1,), `scales` float32 (3,) noise, length, noise of lengths, and for
 voices of several speakers `sid` int64 (1,) -> float32 (1, ..., samples). The graph draws its noise itself, so no seed
 can be given and no two runs are the same. Each sentence is scaled to full range, as Piper does.
-
-Offline and streamed requests are one: a sentence's audio leaves as soon as it is ready, while the next are computed.
 """
 
 import unicodedata
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, count, islice
+from functools import partial
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import msgspec
 import numpy as np
 
 from audiocpp.engines.cancellation import RunControl
 from audiocpp.engines.errors import InvalidInput, LoadError
-from audiocpp.engines.family import NEXT, Background, Completed, LoadContext, Run, Work
+from audiocpp.engines.family import LoadContext, Run
 from audiocpp.engines.graph import Array, Float32, Graph, GraphOptions
 from audiocpp.engines.languages import primary_language
-from audiocpp.engines.phonemes import EspeakPhonemizer
-from audiocpp.engines.tasks import AudioChunk, OptionValue, TaskRequest
-from audiocpp.engines.text.markup import LONGEST_PAUSE_S, Pause
-from audiocpp.engines.text.speech import speech_pieces
+from audiocpp.engines.phonemes import EspeakPhonemizer, Phonemizer
+from audiocpp.engines.speech_synthesis import checked_options, find_sentences, speak
+from audiocpp.engines.tasks import TaskRequest
 
 _PAD, _BEGIN, _END = "_", "^", "$"
 
@@ -35,7 +31,6 @@ _LONGEST_PIECE_CHARS = 180
 """About 11 s of speech. The graph takes some 45 MB for a second of it, so this bounds memory (and the first audio)."""
 
 _SENTENCES_AHEAD = 2
-"""Sentences computed or waiting behind the one that is due. The first is computed alone, with all threads."""
 
 _OPTION_RANGES = {"speed": (0.25, 4.0), "noise_scale": (0.0, 2.0), "noise_w": (0.0, 2.0)}
 _SHORTEST_AUDIBLE = 1e-8
@@ -80,27 +75,19 @@ class VoiceConfig(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class _Sentence:
-    """A row of the graph: `ids` int64 (n,), `scales` float32 (3,), `speaker` for voices of several."""
+class _Manner:
+    """How a request wants to be spoken: `scales` float32 (3,), `speaker` for voices of several."""
 
-    ids: Array
     scales: Float32
     speaker: int | None
-    silence_before_s: float
 
 
 @dataclass(frozen=True, slots=True)
-class _Manner:
-    """How a request wants to be spoken."""
+class _Row:
+    """A row of the graph: `ids` int64 (n,)."""
 
-    scales: Float32
-    speaker: int | None
-
-
-class Phonemizer(Protocol):
-    """What gives phonemes: `engines.phonemes.EspeakPhonemizer`, or code points for voices trained on letters."""
-
-    def phonemize(self, text: str) -> str: ...
+    ids: Array
+    manner: _Manner
 
 
 class _Letters:
@@ -141,8 +128,7 @@ class PiperTts:
 
     def warm_up(self) -> None:
         ids = _symbol_ids(self._phonemizer.phonemize("a"), self._config.phoneme_id_map)
-        manner = self._manner(TaskRequest(task="tts"))
-        self._synthesize([_Sentence(ids, manner.scales, manner.speaker, 0.0)], RunControl())
+        self._synthesize([_Row(ids, self._manner(TaskRequest(task="tts")))], RunControl())
 
     def close(self) -> None:
         self._graph.close()
@@ -155,18 +141,18 @@ class PiperTts:
         Raises `InvalidInput` before the first event: `input` (nothing that can be spoken), `voice`, `language`, or the
         name of an option.
         """
-        _check_language(request.language, self._config.language_tag)
-        sentences = self._sentences(request.text, self._manner(request))
-        first = next(sentences, None)
-        if first is None:
-            raise InvalidInput("there is nothing in the text that can be spoken", param="input")
-        yield from self._speak(chain([first], sentences))
+        language = self._config.language_tag
+        _check_language(request.language, language)
+        rows_of = partial(self._rows_of, manner=self._manner(request))
+        sentences = find_sentences(request.text, language=language, max_chars=_LONGEST_PIECE_CHARS, rows_of=rows_of)
+        rate = self._config.audio.sample_rate
+        yield from speak(sentences, self._synthesize, sample_rate=rate, sentences_ahead=_SENTENCES_AHEAD)
 
     def _manner(self, request: TaskRequest) -> _Manner:
         if request.voice and request.voice not in self._speakers:
             raise InvalidInput(f"unknown voice; this model has: {', '.join(self._speakers)}", param="voice")
         speaker = self._speakers[request.voice or next(iter(self._speakers))]
-        own, options = self._config.inference, _checked_options(request.options)
+        own, options = self._config.inference, checked_options(request.options, _OPTION_RANGES)
         scales = (
             options.get("noise_scale", own.noise_scale),
             own.length_scale / options.get("speed", 1.0),
@@ -174,64 +160,25 @@ class PiperTts:
         )
         return _Manner(np.array(scales, np.float32), speaker)
 
-    def _sentences(self, text: str, manner: _Manner) -> Iterator[_Sentence]:
-        silence_s = 0.0
-        for piece in speech_pieces(text, language=self._config.language_tag, max_chars=_LONGEST_PIECE_CHARS):
-            if isinstance(piece, Pause):
-                silence_s = min(silence_s + piece.seconds, LONGEST_PAUSE_S)
-                continue
-            ids = _symbol_ids(self._phonemizer.phonemize(piece), self._config.phoneme_id_map)
-            if ids.size:
-                yield _Sentence(ids, manner.scales, manner.speaker, silence_s)
-                silence_s = 0.0
+    def _rows_of(self, piece: str, manner: _Manner) -> Iterator[_Row]:
+        ids = _symbol_ids(self._phonemizer.phonemize(piece), self._config.phoneme_id_map)
+        if ids.size:
+            yield _Row(ids, manner)
 
-    def _speak(self, sentences: Iterator[_Sentence]) -> Run:
-        due: deque[tuple[str, float]] = deque()
-        ready: dict[str, Float32] = {}
-        tags = map(str, count())
-        for sentence in islice(sentences, 1):
-            yield self._start(sentence, next(tags), due)
-        while due:
-            tag, silence_s = due[0]
-            while tag not in ready:
-                event = yield NEXT
-                if isinstance(event, Completed):
-                    ready[event.tag] = _audio(event)
-            due.popleft()
-            for sentence in islice(sentences, 1 + _SENTENCES_AHEAD - len(due)):
-                yield self._start(sentence, next(tags), due)
-            yield self._chunk(ready.pop(tag), silence_s)
-
-    def _start(self, sentence: _Sentence, tag: str, due: deque[tuple[str, float]]) -> Background:
-        due.append((tag, sentence.silence_before_s))
-        return Background(Work(self._synthesize, [sentence]), tag)
-
-    def _chunk(self, samples: Float32, silence_before_s: float) -> AudioChunk:
-        rate = self._config.audio.sample_rate
-        silence = np.zeros(round(silence_before_s * rate), np.float32)
-        return AudioChunk(pcm=silence.tobytes() + samples.tobytes(), sample_rate=rate)
-
-    def _synthesize(self, sentences: Sequence[_Sentence], control: RunControl) -> list[Float32]:
+    def _synthesize(self, rows: Sequence[_Row], control: RunControl) -> list[Float32]:
         """Waveforms, float32 (samples,), peak 1."""
         waveforms = []
-        for sentence in sentences:
+        for row in rows:
             control.check()
             feeds = {
-                "input": sentence.ids[np.newaxis],
-                "input_lengths": np.array([sentence.ids.size], np.int64),
-                "scales": sentence.scales,
+                "input": row.ids[np.newaxis],
+                "input_lengths": np.array([row.ids.size], np.int64),
+                "scales": row.manner.scales,
             }
-            if sentence.speaker is not None:
-                feeds["sid"] = np.array([sentence.speaker], np.int64)
+            if row.manner.speaker is not None:
+                feeds["sid"] = np.array([row.manner.speaker], np.int64)
             waveforms.append(_full_range(self._graph.run(feeds, control)[0].reshape(-1)))
         return waveforms
-
-
-def _audio(event: Completed) -> Float32:
-    if event.error is not None:
-        raise event.error
-    samples: Float32 = event.results[0]
-    return samples
 
 
 def _full_range(samples: Float32) -> Float32:
@@ -248,18 +195,6 @@ def _symbol_ids(phonemes: str, id_map: Mapping[str, Sequence[int]]) -> Array:
         return np.empty(0, np.int64)
     ids = [id_ for symbol in (_BEGIN, *symbols) for id_ in (*id_map[symbol], *id_map[_PAD])]
     return np.array([*ids, *id_map[_END]], np.int64)
-
-
-def _checked_options(options: Mapping[str, OptionValue]) -> dict[str, float]:
-    checked = {}
-    for name, value in options.items():
-        if name not in _OPTION_RANGES:
-            raise InvalidInput(f"unknown option {name!r}; accepted: {', '.join(_OPTION_RANGES)}", param=name)
-        low, high = _OPTION_RANGES[name]
-        if isinstance(value, bool | str) or not low <= value <= high:
-            raise InvalidInput(f"{name} is {value!r}; a number from {low:g} to {high:g} is accepted", param=name)
-        checked[name] = float(value)
-    return checked
 
 
 def _check_language(language: str, own: str) -> None:
