@@ -4,10 +4,11 @@ import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 A = TypeVar("A")
-B = TypeVar("B")
+Pairs: TypeAlias = tuple[list[A], list[A]]
+"""Ours and theirs, in the order of time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,10 +20,10 @@ class Sample:
     first_s: float = math.nan
 
 
-def alternate(times: int, ours: Callable[[], A], theirs: Callable[[], B]) -> tuple[list[A], list[B]]:
+def alternate(times: int, ours: Callable[[], A], theirs: Callable[[], A]) -> Pairs[A]:
     """Takes both samples `times` times in turn (ABBA), so that what else the machine does falls on both alike."""
     a: list[A] = []
-    b: list[B] = []
+    b: list[A] = []
     for turn in range(times):
         if turn % 2 == 0:
             a.append(ours())
