@@ -156,6 +156,7 @@ class Worker:
         model = find_family(command.family).load(context)
         loaded = time.monotonic()
         model.warm_up()
+        process.give_back_freed_memory()  # what loading needed and left is not what the model holds
         self._models[command.model] = model
         return wire.Loaded(
             model=command.model, load_s=loaded - started, warm_up_s=time.monotonic() - loaded, graphs=facts
