@@ -66,7 +66,7 @@ class WorkerPool:
         worker_names: model -> name of its process; models with the same name share one.
         limits: model -> most bytes it may hold; 0 means no limit.
         threads: compute threads of a worker.
-        on_death: called with a model and the reason when its process has ended by itself.
+        on_death: called with a model, the reason and the error for its requests when its process has ended by itself.
         on_work: called with each model of a process at work, about ten times a second.
         entry: what a worker process runs.
     """
@@ -77,7 +77,7 @@ class WorkerPool:
         limits: Mapping[str, int],
         *,
         threads: int,
-        on_death: Callable[[str, str], None],
+        on_death: Callable[[str, str, DaemonError | None], None],
         on_work: Callable[[str], None],
         entry: Entry = run_worker,
     ) -> None:
@@ -151,7 +151,7 @@ class WorkerPool:
         host = self._hosts.get(name)
         if host is not None and host.worker is not None and model in host.models:
             host.worker.condemn(error)
-            self._lose(name, host, error.message)
+            self._lose(name, host, error.message, error)
 
     def measure(self, model: str, others: Callable[[str], int], *, exact: bool) -> int:
         """Private memory of the model's process, less what `others` says of each other model in it; 0 if not loaded.
@@ -228,16 +228,17 @@ class WorkerPool:
             host.group.remove()
         if self._stopping:
             return  # all are ended now, and nobody is to be told of deaths
-        self._lose(name, host, f"its worker process ended: {worker.ended}")
+        known = worker.exit_error if isinstance(worker.exit_error, InsufficientMemory) else None
+        self._lose(name, host, f"its worker process ended: {worker.ended}", known)
 
-    def _lose(self, name: str, host: _Host, reason: str) -> None:
+    def _lose(self, name: str, host: _Host, reason: str, error: DaemonError | None) -> None:
         """The process is gone, or as good as gone: nobody shall be sent to it any more."""
         if self._hosts.get(name) is host:
             del self._hosts[name]
         lost, host.models = host.models, set()
         for model in lost:
             self._residences.pop(model, None)
-            self._on_death(model, reason)
+            self._on_death(model, reason, error)
 
     # What workers may not do.
 
@@ -251,7 +252,7 @@ class WorkerPool:
                 offence = _silence(worker) or self._excess(name, host, worker)
                 if offence is not None:
                     worker.condemn(offence)
-                    self._lose(name, host, offence.message)
+                    self._lose(name, host, offence.message, offence)
                 elif not worker.idle:
                     for model in host.models & self._residences.keys():
                         self._on_work(model)

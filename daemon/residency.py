@@ -183,8 +183,11 @@ class Planner:
         self._forget_leases(model)
         return self._load_for_waiting(model)
 
-    def died(self, name: str, reason: str, *, now: float) -> list[Effect]:
-        """The model's worker has ended by itself. Leases are void: their runs have failed."""
+    def died(self, name: str, reason: str, *, now: float, error: DaemonError | None = None) -> list[Effect]:
+        """The model's worker has ended by itself. Leases are void: their runs have failed.
+
+        `error` is what those are told who wait for the load, where more is known than that it failed.
+        """
         model = self.models[name]
         if model.state in (State.NOT_INSTALLED, State.UNLOADED, State.FAILED):
             return []
@@ -198,7 +201,7 @@ class Planner:
             return self._fill()
         model.apply(Trigger.DIED if model.state is State.LOADING else Trigger.GAVE_UP)
         self._back_off(model, reason, now)
-        return [*self._refuse_waiting(model, _failed(model, now)), *self._fill()]
+        return [*self._refuse_waiting(model, error or _failed(model, now)), *self._fill()]
 
     def set_installed(self, name: str, *, installed: bool) -> None:
         """The package came or went."""

@@ -293,11 +293,11 @@ class Supervisor:
         if self.planner.models[model].state is State.DRAINING:
             self._perform(self.planner.unloaded(model))
 
-    def _worker_ended(self, model: str, reason: str) -> None:
+    def _worker_ended(self, model: str, reason: str, error: DaemonError | None) -> None:
         label = self.planner.models[model].label
         log.error("%s: %s", label, reason, extra={"event": "worker_died", "model": label})
         self._ledger.forget(model)
-        self._perform(self.planner.died(model, reason, now=trio.current_time()))
+        self._perform(self.planner.died(model, reason, now=trio.current_time(), error=error))
 
     # Memory.
 

@@ -53,6 +53,8 @@ class Worker:
         self._outgoing: list[bytearray] = []
         self._outgoing_changed = trio.Event()
         self._ended: str | None = None
+        self.exit_error: DaemonError | None = None
+        """What its runs were told when the process had ended."""
         self.verdict: Callable[[], DaemonError | None] = lambda: None
         """Asked when the process has ended: what is known of the reason beyond its exit status."""
 
@@ -131,6 +133,7 @@ class Worker:
         error: DaemonError = WorkerDied(f"the worker process of {self.name} ended during the request: {self._ended}")
         if known := self.verdict():
             self._ended, error = f"{self._ended}: {known.message}", known
+        self.exit_error = error
         for run in list(self._runs.values()):
             run.fail(error)
         self._runs.clear()

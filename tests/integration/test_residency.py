@@ -200,13 +200,15 @@ def test_a_run_past_its_models_memory_limit_is_stopped_alone(
     tmp_path: Path, models_root: Path, audio_files: dict[str, Path]
 ) -> None:
     with running_daemon(tmp_path, models_root) as daemon:
+        daemon.ctl("load", "piper")  # makes the optimised graph, which takes more memory than any later load
+        daemon.ctl("unload", "piper")
         loaded_mb = daemon.ctl("load", "piper")["resident_bytes"] >> 20
-    models = [{**model, "memory_limit_mb": loaded_mb + 2} for model in MODELS if model["id"] == "piper"]
+    models = [{**model, "memory_limit_mb": loaded_mb + 50} for model in MODELS if model["id"] == "piper"]
     models += [model for model in MODELS if model["id"] == "vad"]
-    (tmp_path / "limited").mkdir()
-    with running_daemon(tmp_path / "limited", models_root, models=models) as daemon, daemon.client() as client:
+    with running_daemon(tmp_path, models_root, models=models) as daemon, daemon.client() as client:
         daemon.ctl("load", "vad")
         neighbour = daemon.ps()["vad"]["pid"]
+        daemon.ctl("load", "piper")
         reply = speak(client, f"{SENTENCE} " * 100)
         assert reply.status_code == 503
         assert reply.json()["error"]["type"] == "insufficient_memory"
@@ -248,3 +250,12 @@ def test_eager_models_load_in_order_as_far_as_there_are_places(tmp_path: Path, m
         eventually(lambda: daemon.ps().get("vad", {}).get("state") == "ready", what="the first is not loaded")
         eventually(lambda: any("loaded on first use" in record["message"] for record in daemon.log))
         assert list(daemon.ps()) == ["vad"]
+
+
+def test_a_load_past_its_models_memory_limit_says_so(tmp_path: Path, models_root: Path) -> None:
+    models = [{**model, "memory_limit_mb": 40} for model in MODELS if model["id"] == "piper"]
+    with running_daemon(tmp_path, models_root, models=models) as daemon, daemon.client() as client:
+        reply = speak(client)
+        assert reply.status_code == 503
+        assert reply.json()["error"]["type"] == "insufficient_memory"
+        assert "40 MiB that memory_limit_mb allows" in reply.json()["error"]["message"]
