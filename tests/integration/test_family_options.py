@@ -29,8 +29,8 @@ def family(request: pytest.FixtureRequest) -> ModelSpec:
 
 
 @pytest.fixture
-def model(family: ModelSpec, models_root: Path) -> Iterator[LoadedModel]:
-    files = PackageStore(models_root, CATALOG).files(family, family.default_package)
+def model(family: ModelSpec, every_model: Path) -> Iterator[LoadedModel]:
+    files = PackageStore(every_model, CATALOG).files(family, family.default_package)
 
     def open_graph(path, options):
         return open_onnx(path, options, providers=[("CPUExecutionProvider", {})], threads=1, cache_dir=None)
