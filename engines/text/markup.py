@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from audiocpp.engines.text.sentences import cut_to_length
+
 LONGEST_PAUSE_S = 10.0
 
 
@@ -50,6 +52,7 @@ _MARKDOWN_HINT = re.compile(
 )
 _MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"]).disable(["code", "html_block"])
 _PORTION_CHARS = 16_384
+_LONGEST_PORTION_CHARS = 2 * _PORTION_CHARS
 
 
 def read_passages(text: str) -> Iterator[str | Pause]:
@@ -83,14 +86,17 @@ def _break_seconds(attributes: dict[str, str]) -> float:
 
 
 def _portions(text: str) -> Iterator[str]:
-    """Cuts a long text at blank lines outside fenced code, so that no portion is parsed before it is needed."""
+    """Cuts a long text at blank lines outside fenced code, so that no portion is parsed before it is needed.
+
+    Where there are none for too long it is cut at a line, or within one: parsing takes up to the square of a portion.
+    """
     if len(text) <= _PORTION_CHARS:
         yield text
         return
     lines: list[str] = []
     size, fenced = 0, False
-    for line in text.splitlines(keepends=True):
-        if size > _PORTION_CHARS and not fenced and not line.strip():
+    for line in _short_lines(text):
+        if (size > _PORTION_CHARS and not fenced and not line.strip()) or size > _LONGEST_PORTION_CHARS - len(line):
             yield "".join(lines)
             lines, size = [], 0
         if line.lstrip().startswith(("```", "~~~")):
@@ -98,6 +104,14 @@ def _portions(text: str) -> Iterator[str]:
         lines.append(line)
         size += len(line)
     yield "".join(lines)
+
+
+def _short_lines(text: str) -> Iterator[str]:
+    for line in text.splitlines(keepends=True):
+        if len(line) <= _PORTION_CHARS:
+            yield line
+        else:
+            yield from (f"{piece}\n" for piece in cut_to_length(line, _PORTION_CHARS))
 
 
 def _paragraphs(text: str) -> Iterator[str]:

@@ -13,6 +13,7 @@ _CLOSERS = "\"'”’»)\\]"
 _END = re.compile(rf"[.!?…]+[{_CLOSERS}]*(?=\s|$)|[。！？]+[{_CLOSERS}」』]*")
 _LAST_WORD = re.compile(r"[^\s(\[\"'“‘]+$")
 _CLAUSE_END = re.compile(rf"[,;:—–][{_CLOSERS}]*(?=\s)|—|[，、；]")
+_SPACE = re.compile(r"\s*")
 _LONGEST_WORD_CHARS = 64
 
 _BEFORE_A_NAME = {
@@ -67,7 +68,7 @@ def _ends_sentence(passage: str, start: int, end: re.Match[str], language: str) 
         return True
     word = _LAST_WORD.search(passage, max(start, end.start() - _LONGEST_WORD_CHARS), end.start())
     return word is None or _full_stop_ends(
-        word.group(), following[:1], language, first=not passage[start : word.start()].strip()
+        word.group(), following[:1], language, first=_SPACE.fullmatch(passage, start, word.start()) is not None
     )
 
 

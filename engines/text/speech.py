@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from audiocpp.engines.languages import primary_language
 from audiocpp.engines.text.english import normalise_english
+from audiocpp.engines.text.english_vocabulary import SIGNS
 from audiocpp.engines.text.markup import Pause, read_passages
 from audiocpp.engines.text.sentences import cut_to_length, split_sentences
 
@@ -30,7 +31,13 @@ def speech_pieces(text: str, *, language: str, max_chars: int) -> Iterator[str |
             yield passage
             continue
         for sentence in split_sentences(passage, language):
-            yield from _pieces(sentence, language, max_chars)
+            if _may_be_spoken(sentence):
+                yield from _pieces(sentence, language, max_chars)
+
+
+def _may_be_spoken(sentence: str) -> bool:
+    """False where no reading of figures and signs can give a word: a text may be nothing but such sentences."""
+    return any(character.isalnum() or character in SIGNS for character in sentence)
 
 
 def _pieces(sentence: str, language: str, max_chars: int) -> Iterator[str]:

@@ -65,3 +65,11 @@ def test_hostile_repetition_costs_little(unit: str) -> None:
     started = time.perf_counter()
     pieces(text)
     assert time.perf_counter() - started < 5
+
+
+@pytest.mark.parametrize("unit", ["Dr. ", "e.g. ", ". ", "?! ", "*a ", "[a](b) ", "x [ "])
+def test_the_first_piece_of_a_hostile_text_does_not_wait_for_all_of_it(unit: str) -> None:
+    text = f"{unit * (400_000 // len(unit))}\n\nThe end."
+    started = time.perf_counter()
+    assert next(speech_pieces(text, language="en", max_chars=180), None) is not None
+    assert time.perf_counter() - started < 3
