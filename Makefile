@@ -10,6 +10,8 @@ setup: $(READY)
 
 # Without ensurepip (Debian's python3-venv) the pip beside PYTHON installs the one of the environment.
 $(READY): pyproject.toml constraints.txt
+	@echo "Making the environment $(VENV): about 350 MB, a minute or two."
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version.split()[0] + ": make PYTHON=python3.12")'
 	$(PYTHON) -m venv $(VENV) || { $(PYTHON) -m venv --clear --without-pip $(VENV) && \
 	    $(PYTHON) -m pip --python $(BIN)/python install --quiet pip; }
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt pip
