@@ -25,18 +25,22 @@ exit codes:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb. Returns the exit code; a usage error exits with 2 by itself, as argparse does."""
-    parsed = make_parser().parse_args(arguments)
+    try:
+        return _perform(make_parser().parse_args(arguments))
+    except BrokenPipeError:
+        discard_output()
+        return ExitCode.FAILED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _perform(parsed: argparse.Namespace) -> int:
     output = Output(as_json=parsed.json)
     try:
         parsed.verb.load().perform(parsed, output)
     except ControlError as error:
         output.error(error)
         return error.exit_code
-    except BrokenPipeError:
-        discard_output()
-        return ExitCode.FAILED
-    except KeyboardInterrupt:
-        return INTERRUPTED
     return ExitCode.OK
 
 
