@@ -78,8 +78,10 @@ def _run(flags: argparse.Namespace) -> int:
         if flags.check_config:
             return _check(effective(config))
         return _serve(config, flags.config)
-    except (ConfigError, SpecError, OSError) as error:
+    except (ConfigError, SpecError) as error:
         return _fail(str(error))
+    except OSError as error:
+        return _fail(_described(error))
     finally:
         logs.close()
 
@@ -111,6 +113,12 @@ def _announce(url: str) -> None:
 def _check(effective: object) -> int:
     print(json.dumps(effective, indent=2))  # noqa: T201
     return 0
+
+
+def _described(error: OSError) -> str:
+    """Without the number that `str` puts first."""
+    text = error.strerror or str(error)
+    return f"{text}: {error.filename}" if error.filename else text
 
 
 def _fail(message: str) -> int:

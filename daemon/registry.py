@@ -94,6 +94,8 @@ class Registry:
             return entry
         if mode == "offline":
             usable = [entry for entry in usable if entry.mode == "offline"] or usable
+        if not usable:
+            raise InvalidRequest(f"no entry does {route}", param="model")
         if len(usable) != 1:
             raise InvalidRequest(f"model is required: {len(usable)} entries do {route}: {accepted}", param="model")
         return usable[0]

@@ -281,7 +281,7 @@ def test_request_finds_the_entry_it_means(name: str | None, task: Any, mode: Any
         ("off", "asr", "streaming", "model 'off' is an entry for offline asr, not for streaming asr; accepted: live"),
         ("say", "asr", "offline", "model 'say' is an entry for offline tts, not for asr; accepted: off, live"),
         (None, "asr", None, "model is required: 2 entries do asr: off, live"),
-        (None, "vad", "offline", "model is required: 0 entries do vad: none"),
+        (None, "vad", "offline", "no entry does vad"),
     ],
 )
 def test_request_that_no_entry_or_several_could_serve_is_refused(

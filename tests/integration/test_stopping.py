@@ -1,7 +1,8 @@
-"""What ends the daemon, and that it goes quietly: no error in the log, no traceback, no process left."""
+"""What ends the daemon or keeps it from starting, and that it goes quietly: no traceback, no process left."""
 
 import os
 import signal
+import socket
 import subprocess
 from pathlib import Path
 
@@ -20,6 +21,18 @@ def test_stopping_with_resident_models_is_no_error(tmp_path: Path, models_root: 
         assert [record for record in daemon.log if record["level"] in ("warning", "error")] == []
         assert children
         eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in children), what=f"left: {children}")
+
+
+def test_a_port_in_use_is_one_line_that_names_it(tmp_path: Path) -> None:
+    (tmp_path / "server.json").write_text('{"lazy_load": true, "models": [{"id": "vad", "family": "silero_vad"}]}')
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        command = [COMMANDS / "audiocppd", "--config", "server.json", "--port", str(port), "--admin-socket", "a.sock"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=STOP_LIMIT_S, check=False)
+    assert done.returncode == 1
+    assert done.stderr == f"audiocpp_server failed: 127.0.0.1:{port} is in use by another process\n"
 
 
 @pytest.mark.parametrize("when", ["while it starts", "when it serves"])
