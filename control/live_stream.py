@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from audiocpp.control.failures import TimedOut, replied_error
+from audiocpp.control.interrupt import Interrupt
 from audiocpp.control.pcm_source import Pacer, PcmSource
 from audiocpp.control.websocket import WebSocket
 
@@ -23,27 +24,22 @@ def stream_live(connection: WebSocket, source: PcmSource, *, pace: float, answer
     Raises what an `error` event says, NotReachable when the connection is lost, TimedOut when the daemon says nothing
     for `answer_timeout_s` after the end of the audio.
     """
-    sender = _Sender(connection, source, pace=pace)
-    heard_s = time.monotonic()
-    while True:
-        patience_s = heard_s + answer_timeout_s - time.monotonic() if sender.ended else math.inf
-        if patience_s <= 0:
-            raise TimedOut(f"The daemon said nothing for {answer_timeout_s:g} s after the end of the audio.")
-        try:
+    with Interrupt() as interrupt:
+        sender = _Sender(connection, source, interrupt, pace=pace)
+        heard_s = time.monotonic()
+        while True:
+            patience_s = heard_s + answer_timeout_s - time.monotonic() if sender.ended else math.inf
+            if patience_s <= 0:
+                raise TimedOut(f"The daemon said nothing for {answer_timeout_s:g} s after the end of the audio.")
             is_readable = sender.wait(patience_s)
             sender.send_due()
-        except KeyboardInterrupt:
-            if sender.ended:
-                raise
-            sender.end()
-            continue
-        if not is_readable:
-            continue
-        heard_s = time.monotonic()
-        for event in connection.receive():
-            yield _checked(event)
-            if event["type"] == "transcript.text.done":
-                return
+            if not is_readable:
+                continue
+            heard_s = time.monotonic()
+            for event in connection.receive():
+                yield _checked(event)
+                if event["type"] == "transcript.text.done":
+                    return
 
 
 def _checked(event: Event) -> Event:
@@ -55,8 +51,9 @@ def _checked(event: Event) -> Event:
 class _Sender:
     """The outgoing half. `ended` once the end of the audio has been said."""
 
-    def __init__(self, connection: WebSocket, source: PcmSource, *, pace: float) -> None:
+    def __init__(self, connection: WebSocket, source: PcmSource, interrupt: Interrupt, *, pace: float) -> None:
         self._connection = connection
+        self._interrupt = interrupt
         self._source = source
         self._pacer = Pacer(source.format, pace=pace)
         self.ended = False
@@ -66,7 +63,9 @@ class _Sender:
         source_fd = self._source.fileno()
         wanted = not self.ended and self._connection.unsent_bytes < MAX_UNSENT_BYTES
         due_in_s = self._pacer.due_in_s() if wanted else math.inf
-        readers: list[WebSocket | int] = [self._connection]
+        readers: list[WebSocket | Interrupt | int] = [self._connection]
+        if not self.ended:
+            readers.append(self._interrupt)
         if wanted and due_in_s == 0 and source_fd is not None:
             readers.append(source_fd)
             due_in_s = math.inf
@@ -79,7 +78,9 @@ class _Sender:
         return self._connection in readable
 
     def send_due(self) -> None:
-        """Queue the next chunk of audio if it is due and there is one."""
+        """Queue the next chunk of audio if it is due and there is one; after Ctrl-C, its end."""
+        if self._interrupt.pressed and not self.ended:
+            self.end()
         if self.ended or not self._has_audio or self._pacer.due_in_s() > 0:
             return
         data = self._source.read(self._pacer.chunk_bytes)
