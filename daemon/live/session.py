@@ -7,7 +7,6 @@ The transport feeds `LiveSession.handle` and performs the effects it returns, in
     OVER    the close has been decided; nothing that still comes changes anything
 """
 
-import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -49,6 +48,9 @@ from audiocpp.engines.tasks import AudioFormat, Segment, TaskEvent, TextDelta
 
 FLUSH_TIMEOUT_S = 60.0
 """Longest silence of the model after the end of the input."""
+
+TOKEN_CHARACTERS = 256
+"""Longest `id` of a `finalize`: it waits in queues that are bounded in audio."""
 
 DONE, POLICY, TOO_LARGE, INTERNAL, RESTARTING, TRY_LATER = 1000, 1008, 1009, 1011, 1012, 1013
 
@@ -152,9 +154,9 @@ class LiveSession:
         self._active_s = now_s
         message = _control_message(heard.text)
         match message.get("type"):
-            case "finalize":
+            case "finalize" if len(token := str(message.get("id", self._finalized + 1))) <= TOKEN_CHARACTERS:
                 self._finalized += 1
-                return [Finalize(str(message.get("id", self._finalized)))]
+                return [Finalize(token)]
             case "end":
                 self.phase = Phase.ENDING
                 return [Finish()]
@@ -268,7 +270,7 @@ RULES: Mapping[tuple[Phase, type[Input]], Rule] = {
 def _control_message(text: str) -> dict[str, Any]:
     """The object in a text message; an empty one when it is not a JSON object."""
     try:
-        message = json.loads(text)
+        message = msgspec.json.decode(text)
     except (ValueError, RecursionError):
         return {}
     return message if isinstance(message, dict) else {}

@@ -140,6 +140,8 @@ class WebSocketStream(WSStream):
 
     async def _handle_events(self) -> None:
         for event in self.connection.events():
+            if self.closed:
+                return  # by the event before; what came with it is dropped
             match event:
                 case TextMessage() | BytesMessage():
                     await self._receive(event)

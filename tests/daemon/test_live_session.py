@@ -155,7 +155,20 @@ def test_end_finishes_the_run_once() -> None:
     assert live.handle(END, 100.0) == []
 
 
-@pytest.mark.parametrize("text", ["", "hello", "[]", '"end"', '{"type": "dance"}', "{}", "[" * 10_000])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "hello",
+        "[]",
+        '"end"',
+        '{"type": "dance"}',
+        "{}",
+        "[" * 10_000,
+        r'{"type": "finalize", "id": "\ud800"}',
+        f'{{"type": "finalize", "id": "{257 * "x"}"}}',
+    ],
+)
 def test_a_control_message_that_is_not_understood_is_answered_and_survived(text: str) -> None:
     live = session()
     (answer,) = live.handle(Control(text), 100.0)

@@ -96,6 +96,19 @@ async def test_a_broken_handshake_is_refused_and_the_connection_ends(header: byt
             assert b"handshake is not valid" in received
 
 
+async def test_what_follows_a_frame_that_is_too_large_is_dropped(caplog: pytest.LogCaptureFixture) -> None:
+    with trio.fail_after(3):
+        async with (
+            served({"/ws": swallow}, max_message_bytes=0x1000) as server,
+            await server.connect() as stream,
+        ):
+            await stream.send_all(UPGRADE)
+            await read_until(stream, b"\r\n\r\n")
+            await stream.send_all(b"\x82\xfe\x10\x01\0\0\0\0" + bytes(0x1001) + b"\x81\x82\0\0\0\0{}")
+            assert b"\x88" in await read_all(stream)
+    assert [record for record in caplog.records if record.exc_info] == []
+
+
 async def test_the_last_message_reaches_a_client_that_is_still_sending() -> None:
     async def close_at_once(scope: Any, receive: Any, send: Any) -> None:
         await receive()
