@@ -18,6 +18,7 @@ from audiocpp.daemon.errors import DaemonError
 from audiocpp.daemon.http.app import create_app
 from audiocpp.daemon.services import Services, build_services
 from audiocpp.daemon.serving import Listener, ServingLimits, open_tcp_listener, open_unix_listener, serve
+from audiocpp.daemon.spool import remove_left_over
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +34,7 @@ async def run_daemon(
     (an address that cannot be bound) before that.
     """
     services = build_services(config, config_path=config_path, environ=environ)
-    _empty_folder(services.spool_dir)
+    remove_left_over(services.spool_dir)
     public = open_tcp_listener(config.host, config.port)
     admin_path = config.admin_socket or paths.admin_socket(environ)
     admin_path.parent.mkdir(parents=True, exist_ok=True)
@@ -93,18 +94,14 @@ async def _load_eager(services: Services) -> None:
 async def _stop_on_signal(
     stop: trio.Event, planes: trio.CancelScope, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
 ) -> None:
-    """The first signal stops gracefully, the second at once."""
-    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+    """The first signal stops gracefully, the second at once. A hang-up of the terminal ends nothing."""
+    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
         task_status.started()
         async for number in signals:
+            if number == signal.SIGHUP:
+                log.info("SIGHUP is ignored: the configuration is read at the start only")
+                continue
             log.info("stopping: received %s", signal.Signals(number).name)
             if stop.is_set():
                 planes.cancel()
             stop.set()
-
-
-def _empty_folder(folder: Path) -> None:
-    """Removes uploads that a killed daemon left behind."""
-    if folder.is_dir():
-        for path in folder.iterdir():
-            path.unlink(missing_ok=True)

@@ -1,9 +1,11 @@
 """Uploaded files on disk, under one bound for all requests together. The folder lies in the cache, never in memory."""
 
+import fcntl
+import os
 import shutil
 import tempfile
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
 import trio
 
@@ -11,6 +13,14 @@ from audiocpp.daemon.errors import BodyTooLarge, ServerBusy
 
 FREE_DISK_SHARE = 0.05
 """The part of the file system that uploads leave free."""
+
+
+def remove_left_over(folder: Path) -> None:
+    """Removes the uploads of daemons that were killed; those of one that runs are locked by it."""
+    for path in folder.glob("upload-*"):
+        with path.open("rb") as file:
+            if _try_lock(file):
+                path.unlink(missing_ok=True)
 
 
 class Spool:
@@ -30,9 +40,10 @@ class Spool:
 
     def _create(self) -> "SpooledFile":
         self._folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=self._folder, prefix="upload-", delete=False) as file:
-            path = Path(file.name)
-        return SpooledFile(self, path, path.open("wb"))
+        descriptor, name = tempfile.mkstemp(dir=self._folder, prefix="upload-")
+        file = os.fdopen(descriptor, "wb")
+        _try_lock(file)
+        return SpooledFile(self, Path(name), file)
 
     def reserve(self, size_bytes: int, *, held_bytes: int) -> None:
         """Books disk space for a file that holds some already.
@@ -52,7 +63,7 @@ class Spool:
 class SpooledFile:
     """One file of a spool. `path` may be handed to another process while it is open."""
 
-    def __init__(self, spool: Spool, path: Path, file: BinaryIO) -> None:
+    def __init__(self, spool: Spool, path: Path, file: IO[bytes]) -> None:
         self.path = path
         self.size_bytes = 0
         self._spool = spool
@@ -74,3 +85,12 @@ class SpooledFile:
         self.path.unlink(missing_ok=True)
         self._spool.release(self.size_bytes)
         self.size_bytes = 0
+
+
+def _try_lock(file: IO[bytes]) -> bool:
+    """The lock ends when the file is closed, also by the end of the process. False when another process holds it."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

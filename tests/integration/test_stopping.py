@@ -23,6 +23,13 @@ def test_stopping_with_resident_models_is_no_error(tmp_path: Path, models_root: 
         eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in children), what=f"left: {children}")
 
 
+def test_a_hang_up_ends_nothing(tmp_path: Path, models_root: Path) -> None:
+    with running_daemon(tmp_path, models_root) as daemon, daemon.client() as client:
+        daemon.process.send_signal(signal.SIGHUP)
+        eventually(lambda: any("SIGHUP" in record["message"] for record in daemon.log))
+        assert client.get("/health").status_code == 200
+
+
 def test_a_port_in_use_is_one_line_that_names_it(tmp_path: Path) -> None:
     (tmp_path / "server.json").write_text('{"lazy_load": true, "models": [{"id": "vad", "family": "silero_vad"}]}')
     with socket.socket() as taken:
