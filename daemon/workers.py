@@ -30,10 +30,13 @@ Entry = Callable[..., None]
 
 
 def _spawn(name: str, threads: int, entry: Entry) -> tuple[ForkServerProcess, socket.socket]:
-    ours, theirs = socket.socketpair()
-    with theirs:
-        process = ForkServerProcess(target=entry, args=(theirs,), kwargs={"threads": threads, "name": name})
-        process.start()
+    try:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            process = ForkServerProcess(target=entry, args=(theirs,), kwargs={"threads": threads, "name": name})
+            process.start()
+    except (OSError, EOFError) as error:  # no descriptors or memory left, or no fork server to be had
+        raise ModelFailed(f"no worker process could be started: {error}") from error
     return process, ours
 
 
