@@ -30,11 +30,14 @@ class GraphOptions:
         threads: intra-op threads; None takes the model's default.
         memory_arena: keep freed tensors for the next run; off for variable lengths, where it holds the worst case.
         cache_optimized: keep the optimised graph in the cache folder (ONNX files only).
+        weights_in_place: use the weights where the file is mapped (ORT files). Off where the runtime packs a copy of
+            them anyway, as it does with quantised ones: both would stay in memory.
     """
 
     threads: int | None = None
     memory_arena: bool = False
     cache_optimized: bool = True
+    weights_in_place: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,7 @@ def open_onnx(
 ) -> Graph:
     """Opens an `.onnx` or `.ort` file on `providers` (best first).
 
-    An `.ort` file is mapped and its weights are used in place, so they are no private memory. An `.onnx` file for the
+    An `.ort` file is mapped and its weights are used in place unless `options` say otherwise. An `.onnx` file for the
     CPU is optimised once into an `.ort` file in `cache_dir`, which loads several times faster and is mapped too.
 
     Raises:
@@ -86,7 +86,11 @@ def open_onnx(
 
 
 def _settings(options: GraphOptions, threads: int) -> dict[str, Any]:
-    return {"threads": options.threads or threads, "memory_arena": options.memory_arena}
+    return {
+        "threads": options.threads or threads,
+        "memory_arena": options.memory_arena,
+        "weights_in_place": options.weights_in_place,
+    }
 
 
 def _session_options(settings: Mapping[str, Any]) -> "ort.SessionOptions":
@@ -108,7 +112,8 @@ def _open(path: Path, settings: Mapping[str, Any], providers: Sequence[Provider]
     options = _session_options(settings)
     if path.suffix == ".ort":
         options.add_session_config_entry("session.use_memory_mapped_ort_model", "1")
-        options.add_session_config_entry("session.use_ort_model_bytes_for_initializers", "1")
+        in_place = "1" if settings["weights_in_place"] else "0"
+        options.add_session_config_entry("session.use_ort_model_bytes_for_initializers", in_place)
     chosen = [(name, dict(values)) for name, values in providers]
     with _translated(path):
         return ort.InferenceSession(str(path), options, providers=chosen)
