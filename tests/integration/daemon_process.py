@@ -74,6 +74,12 @@ class DaemonProcess:
             found += children
         return found
 
+    def footprint(self) -> tuple[int, int, int]:
+        """Processes below the daemon, its file descriptors, uploads that lie in the cache."""
+        spool = self.folder / "cache" / "audiocpp" / "spool"
+        descriptors = len(list(Path(f"/proc/{self.pid}/fd").iterdir()))
+        return len(self.children()), descriptors, len(list(spool.iterdir())) if spool.is_dir() else 0
+
 
 def children_of(pid: int) -> list[int]:
     tasks = Path(f"/proc/{pid}/task")
@@ -91,6 +97,7 @@ def running_daemon(
     models: Sequence[Mapping[str, Any]] = MODELS,
     flags: Sequence[str] = (),
     environ: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
     **config: Any,
 ) -> Iterator[DaemonProcess]:
     """Starts a daemon with `models` and further configuration keys, and ends it afterwards."""
@@ -100,9 +107,8 @@ def running_daemon(
     command = [COMMANDS / "audiocppd", "--port", "0", *(str(word) for pair in paths.items() for word in pair), *flags]
     homes = {"XDG_CACHE_HOME": str(folder / "cache"), "XDG_STATE_HOME": str(folder / "state")}
     with (folder / "log").open("ab") as log:
-        process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=log, text=True, env={**os.environ, **homes, **(environ or {})}
-        )
+        everything = {**os.environ, **homes, **(environ or {})}
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=everything, cwd=cwd)
     with process:
         try:
             yield DaemonProcess(process, _await_ready(process, folder), folder)

@@ -74,7 +74,7 @@ def test_a_hundred_clients_that_vanish_leave_nothing_and_delay_nobody(
     daemon.ctl("load", "piper")
     vanish(daemon, minute_of_speech, number=0)
     eventually(lambda: quiet(daemon), what="a first client was not forgotten")
-    before = left_behind(daemon)
+    before = daemon.footprint()
     slowest = []
     with daemon.client() as client:
         for number in range(VANISHING):
@@ -83,7 +83,7 @@ def test_a_hundred_clients_that_vanish_leave_nothing_and_delay_nobody(
             assert client.get("/health").status_code == 200
             slowest.append(time.monotonic() - asked)
     eventually(lambda: quiet(daemon), what="some client was not forgotten")
-    eventually(lambda: left_behind(daemon) <= before, what=f"left behind: {left_behind(daemon)}, before: {before}")
+    eventually(lambda: daemon.footprint() <= before, what=f"left behind: {daemon.footprint()}, before: {before}")
     assert sorted(slowest)[int(0.95 * VANISHING)] <= 3 * HEALTH_S
 
 
@@ -105,10 +105,3 @@ def vanish(daemon: DaemonProcess, audio: bytes, *, number: int) -> None:
 def quiet(daemon: DaemonProcess) -> bool:
     rows = AdminClient([str(daemon.admin_socket)]).ps()["models"]
     return not any(row["active_slots"] or row["queued_requests"] for row in rows)
-
-
-def left_behind(daemon: DaemonProcess) -> tuple[int, int, int]:
-    """Processes, descriptors of the daemon, files of uploads."""
-    spool = daemon.folder / "cache" / "audiocpp" / "spool"
-    descriptors = len(list(Path(f"/proc/{daemon.pid}/fd").iterdir()))
-    return len(daemon.children()), descriptors, len(list(spool.iterdir())) if spool.is_dir() else 0

@@ -1,17 +1,14 @@
-"""Moonshine and Silero on real weights and real speech, without process or wire.
-
-Passages: Dickens, A Tale of Two Cities; Beckett, Worstward Ho. The recordings come with the `moonshine_voice` wheel.
-"""
+"""Moonshine and Silero on real weights and real speech, without process or wire."""
 
 from collections.abc import Iterator
 from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 
-import jiwer
 import numpy as np
 import pytest
 import soundfile
+from tests.integration.passages import MAX_WORD_ERRORS, passage, word_errors
 
 from audiocpp.engines.errors import InvalidInput, LoadError
 from audiocpp.engines.families import find_family
@@ -21,18 +18,6 @@ from audiocpp.engines.runtimes.onnxruntime import open_onnx
 from audiocpp.engines.tasks import AudioFormat, Finalized, Segment, TaskRequest, TextDelta
 
 pytestmark = pytest.mark.integration
-
-PASSAGES = Path(__file__).parents[1] / "data" / "passages"
-MAX_WORD_ERRORS = 0.08
-WORDS = jiwer.Compose(
-    [
-        jiwer.ToLowerCase(),
-        jiwer.SubstituteRegexes({r"[^a-z' ]": " "}),
-        jiwer.RemoveMultipleSpaces(),
-        jiwer.Strip(),
-        jiwer.ReduceToListOfListOfWords(),
-    ]
-)
 
 
 def files_of(models_root: Path) -> dict[str, Path]:
@@ -82,15 +67,11 @@ def text_of(events) -> str:
     return "".join(event.text for event in events if isinstance(event, TextDelta))
 
 
-def word_errors(reference: str, text: str) -> float:
-    return jiwer.wer(reference, text, reference_transform=WORDS, hypothesis_transform=WORDS)
-
-
 @pytest.mark.parametrize("name", ["two_cities", "beckett"])
 @pytest.mark.parametrize("mode", ["offline", "streaming"])
 def test_the_words_of_a_passage_are_recognised(moonshine, audio_files, name: str, mode: str) -> None:
     events = run(moonshine, "asr", audio_files[f"{name}.wav"], mode=mode)
-    assert word_errors((PASSAGES / f"{name}.txt").read_text(), text_of(events)) <= MAX_WORD_ERRORS
+    assert word_errors(passage(name), text_of(events)) <= MAX_WORD_ERRORS
     segments = [event for event in events if isinstance(event, Segment)]
     assert " ".join(segment.text for segment in segments) == text_of(events)
     assert all(earlier.end <= later.start for earlier, later in pairwise(segments))

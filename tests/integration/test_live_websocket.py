@@ -1,73 +1,20 @@
 """Live transcription of recorded speech, on a real model."""
 
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
-import soundfile
-import soxr
 import trio
-from tests.fakes.asgi import Served, websocket
 from tests.integration.daemon_process import DaemonProcess
-from trio_websocket import ConnectionClosed, WebSocketConnection
+from tests.integration.live_client import pcm_of, send, session, transcript
 
 pytestmark = pytest.mark.integration
-
-LIMIT_S = 60
-FRAME_BYTES = 641
-"""An odd number: every second frame begins inside a sample."""
 
 
 @pytest.fixture(scope="module")
 def pcm(audio_files: dict[str, Path]) -> bytes:
     """The first twelve seconds of a recording as PCM16 at 16 kHz."""
-    samples, rate_hz = soundfile.read(audio_files["two_cities.wav"], dtype="float32", always_2d=True)
-    mono = soxr.resample(samples[: 12 * rate_hz, 0], rate_hz, 16_000)
-    return (mono * 32767).astype("<i2").tobytes()
-
-
-@asynccontextmanager
-async def session(daemon: DaemonProcess, query: str = "") -> AsyncIterator[WebSocketConnection]:
-    """An open session; the whole block has a deadline."""
-    served = Served(int(daemon.url.rpartition(":")[2]), trio.Event(), trio.Event())
-    with trio.fail_after(LIMIT_S):
-        async with websocket(served, f"/v1/audio/transcriptions/live?model=moonshine-live{query}") as socket:
-            created = json.loads(await socket.get_message())
-            assert created["type"] == "session.created"
-            yield socket
-
-
-async def send(socket: WebSocketConnection, pcm: bytes) -> None:
-    for start in range(0, len(pcm), FRAME_BYTES):
-        await socket.send_message(pcm[start : start + FRAME_BYTES])
-
-
-async def collect(socket: WebSocketConnection, received: list[dict[str, Any]]) -> None:
-    while True:
-        received.append(json.loads(await socket.get_message()))
-
-
-async def events(socket: WebSocketConnection) -> tuple[list[dict[str, Any]], int]:
-    """Everything until the close, and its code."""
-    received: list[dict[str, Any]] = []
-    with pytest.raises(ConnectionClosed) as closed:
-        await collect(socket, received)
-    assert closed.value.reason is not None
-    return received, closed.value.reason.code
-
-
-async def transcript(socket: WebSocketConnection, pcm: bytes) -> tuple[list[dict[str, Any]], int]:
-    async with trio.open_nursery() as nursery:
-
-        async def speak() -> None:
-            await send(socket, pcm)
-            await socket.send_message('{"type": "end"}')
-
-        nursery.start_soon(speak)
-        return await events(socket)
+    return pcm_of(audio_files["two_cities.wav"], seconds=12)
 
 
 async def test_the_words_of_a_live_session_are_those_of_the_file(daemon: DaemonProcess, pcm: bytes) -> None:
