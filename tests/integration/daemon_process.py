@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,18 @@ MODELS: tuple[dict[str, Any], ...] = (
     {"id": "piper", "family": "piper_tts", "task": "tts", "aliases": ["tts-1"]},
     {"id": "vad", "family": "silero_vad", "task": "vad"},
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """What a daemon holds: processes below it, file descriptors of its own, uploads in its cache."""
+
+    processes: int
+    descriptors: int
+    uploads: int
+
+    def within(self, other: "Footprint") -> bool:
+        return all(mine <= before for mine, before in zip(astuple(self), astuple(other), strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +86,13 @@ class DaemonProcess:
             found += children
         return found
 
-    def footprint(self) -> tuple[int, int, int]:
-        """Processes below the daemon, its file descriptors, uploads that lie in the cache."""
+    def footprint(self) -> "Footprint":
         spool = self.folder / "cache" / "audiocpp" / "spool"
-        descriptors = len(list(Path(f"/proc/{self.pid}/fd").iterdir()))
-        return len(self.children()), descriptors, len(list(spool.iterdir())) if spool.is_dir() else 0
+        return Footprint(
+            processes=len(self.children()),
+            descriptors=len(list(Path(f"/proc/{self.pid}/fd").iterdir())),
+            uploads=len(list(spool.iterdir())) if spool.is_dir() else 0,
+        )
 
 
 def children_of(pid: int) -> list[int]:
