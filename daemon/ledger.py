@@ -96,8 +96,9 @@ class Ledger:
         row.peak_bytes = max(row.peak_bytes or 0, resident_bytes)
         if row.loaded_bytes is None:
             row.loaded_bytes = resident_bytes
-            self._remember(name, row)
         row.workspace_bytes = max(row.workspace_bytes, row.peak_bytes - row.loaded_bytes)
+        # At once, not only when the model leaves: a daemon that is stopped or killed must not forget its peaks.
+        self._remember(name, row)
 
     def forget(self, name: str) -> None:
         """The model has left memory; the next load begins with a new estimate."""
