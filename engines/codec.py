@@ -37,6 +37,12 @@ _SIGNATURES: tuple[tuple[int, bytes, str], ...] = (
 )
 """Offset and first bytes of containers that libsndfile does not read."""
 
+_WAV_CODECS = frozenset({0x01, 0x02, 0x03, 0x06, 0x07, 0x11, 0x31, 0x38, 0x40, 0x55})
+"""Format tags of WAV (RFC 2361) that libsndfile decodes: PCM, float, A-law and mu-law, ADPCM, GSM, MP3."""
+
+_HEAD_BYTES = 4096
+"""Enough of a file to recognise it, with the chunks that stand before the format of a WAV."""
+
 ACCEPTED = "WAV, FLAC, OGG (Opus, Vorbis), MP3, AIFF, AU, CAF, W64 and RF64"
 
 
@@ -182,9 +188,9 @@ class MediaFile:
 
     def _head(self) -> bytes:
         if isinstance(self._source, io.BytesIO):
-            return self._source.getvalue()[:16]
+            return self._source.getvalue()[:_HEAD_BYTES]
         with open(self._source, "rb") as file:  # noqa: PTH123 - a plain name from the wire
-            return file.read(16)
+            return file.read(_HEAD_BYTES)
 
 
 def _check_rate(rate_hz: int) -> None:
@@ -196,10 +202,27 @@ def _check_rate(rate_hz: int) -> None:
 
 
 def _unreadable(head: bytes, error: soundfile.LibsndfileError) -> InvalidInput | UnsupportedMedia:
+    if recognised := _undecodable(head):
+        return UnsupportedMedia(f"file: {recognised} cannot be decoded here; accepted are {ACCEPTED}", param="file")
+    return InvalidInput(f"file: no readable audio ({error.error_string}); accepted are {ACCEPTED}", param="file")
+
+
+def _undecodable(head: bytes) -> str:
+    """The name of what the file is, if it is known and libsndfile does not decode it; else empty."""
     for offset, signature, container in _SIGNATURES:
         if head[offset : offset + len(signature)] == signature:
-            return UnsupportedMedia(f"file: {container} cannot be decoded here; accepted are {ACCEPTED}", param="file")
-    return InvalidInput(f"file: no readable audio ({error.error_string}); accepted are {ACCEPTED}", param="file")
+            return container
+    tag = _wav_format_tag(head)
+    return "" if tag is None or tag in _WAV_CODECS else f"WAV with the codec 0x{tag:04X}"
+
+
+def _wav_format_tag(head: bytes) -> int | None:
+    """The format tag of a WAV file, of its sub-format where the header is extensible; None for other files."""
+    at = head.find(b"fmt ", 12) + 8
+    if head[:4] not in (b"RIFF", b"RF64") or head[8:12] != b"WAVE" or not 12 < at <= len(head) - 2:
+        return None
+    tag = int.from_bytes(head[at : at + 2], "little")
+    return int.from_bytes(head[at + 24 : at + 26], "little") if tag == 0xFFFE else tag
 
 
 def _encode(request: TaskRequest) -> Run:
