@@ -46,10 +46,10 @@ async def _buffered(wanted: Speech) -> Response:
 
 
 async def _stream_events(wanted: Speech, stream: Stream) -> None:
+    """The reply begins with the first audio: text that cannot be spoken still gets its status."""
     started = trio.current_time()
     ttft_ms: float | None = None
     async with _open(wanted) as run:
-        stream.begin()
 
         async def forward(piece: bytes) -> None:
             nonlocal ttft_ms
@@ -62,7 +62,6 @@ async def _stream_events(wanted: Speech, stream: Stream) -> None:
 
 async def _stream_audio(wanted: Speech, stream: Stream) -> None:
     async with _open(wanted) as run:
-        stream.begin()
         await encode_run(run, wanted.response_format, stream.emit, streamed=True)
 
 

@@ -29,14 +29,19 @@ class Stream:
     """The body of a reply under way, as its producer sees it."""
 
     def __init__(self, put: trio.MemorySendChannel[bytes], task_status: trio.TaskStatus[None]) -> None:
-        self.emit = put.send
         self.begun = False
+        self._put = put
         self._task_status = task_status
 
     def begin(self) -> None:
-        """Nothing stands in the way any more: the reply is 200 from here on."""
-        self.begun = True
-        self._task_status.started()
+        """Nothing stands in the way any more: the reply is 200 from here on. The first piece says so by itself."""
+        if not self.begun:
+            self.begun = True
+            self._task_status.started()
+
+    async def emit(self, piece: bytes) -> None:
+        self.begin()
+        await self._put.send(piece)
 
     async def emit_event(self, data: Mapping[str, Any]) -> None:
         await self.emit(event(data))
@@ -48,8 +53,8 @@ Produce = Callable[[Stream], Awaitable[None]]
 async def streamed_reply(produce: Produce, *, content_type: str = CONTENT_TYPE) -> Response:
     """A reply whose body `produce` emits, in a task that ends with the reply or with the client.
 
-    What `produce` raises before `Stream.begin` is raised here, so that the reply still gets its status. An error after
-    that becomes an error event, or breaks the body off where the content is not events.
+    What `produce` raises before the reply has begun is raised here, so that the reply still gets its status. An error
+    after that becomes an error event, or breaks the body off where the content is not events.
     """
     put, get = trio.open_memory_channel[bytes](BUFFERED_PIECES)
     await served_request().tasks.start(partial(_produce, produce, put, events=content_type == CONTENT_TYPE))
@@ -70,6 +75,7 @@ async def _produce(
     async with put:
         try:
             await produce(stream)
+            stream.begin()
             if events:
                 await stream.emit(DONE)
         except Exception as error:

@@ -9,7 +9,7 @@ import pytest
 import trio
 from tests.fakes.services import Script, fake_app
 
-from audiocpp.daemon.errors import ServerBusy
+from audiocpp.daemon.errors import InvalidRequest, ServerBusy
 from audiocpp.daemon.http.speech_request import CONTENT_TYPES
 from audiocpp.engines.tasks import AudioChunk, Segment
 
@@ -301,3 +301,11 @@ async def test_a_speech_task_answers_with_a_file_in_base64(tmp_path: Path) -> No
     answer = await (await run_task(tmp_path, speaking(), model="piper", request={"text": "hello"})).get_json()
     assert base64.b64decode(answer["audio"]).startswith(b"WAV")
     assert (answer["sample_rate"], answer["channels"]) == (22050, 1)
+
+
+@pytest.mark.parametrize("stream", [{}, {"stream_format": "audio"}, {"stream_format": "sse"}])
+async def test_a_run_that_fails_before_its_first_audio_still_has_a_status(
+    tmp_path: Path, stream: dict[str, str]
+) -> None:
+    script = Script(fails=InvalidRequest("there is nothing in the text that can be spoken", param="input"))
+    assert (await refused(await speak(tmp_path, script, **stream)))[0] == "input"
