@@ -141,10 +141,10 @@ class LiveSession:
     def hear(self, heard: Audio, now_s: float) -> list[Effect]:
         self._active_s = now_s
         if len(heard.data) > self.limits.max_chunk_bytes:
-            return self._refuse("chunk size exceeds the maximum", self.limits.max_chunk_bytes, TOO_LARGE)
+            return self._refuse("chunk size exceeds the maximum", "max_chunk_bytes", TOO_LARGE)
         self._received_bytes += len(heard.data)
         if 0 < self.limits.max_body_bytes < self._received_bytes:
-            return self._refuse("live request body exceeded its maximum size", self.limits.max_body_bytes, POLICY)
+            return self._refuse("live request body exceeded its maximum size", "max_body_bytes", POLICY)
         if not heard.data:
             return []
         self._arrivals.add(self._audio_s, now_s)
@@ -166,9 +166,9 @@ class LiveSession:
 
     def expire(self, _heard: Tick, now_s: float) -> list[Effect]:
         if now_s >= self._total_end_s:
-            return self._refuse("live request body exceeded its total deadline", self.limits.total_timeout_ms, POLICY)
+            return self._refuse("live request body exceeded its total deadline", "total_timeout_ms", POLICY)
         if now_s >= self._idle_end_s:
-            return self._refuse("live request body stalled", self.limits.idle_timeout_ms, POLICY)
+            return self._refuse("live request body stalled", "idle_timeout_ms", POLICY)
         return []
 
     def stop(self, _heard: Stop, now_s: float) -> list[Effect]:
@@ -239,9 +239,10 @@ class LiveSession:
     def _audio_s(self) -> float:
         return self._received_bytes / self.audio.frame_bytes / self.audio.sample_rate
 
-    def _refuse(self, message: str, limit: int, code: int) -> list[Effect]:
+    def _refuse(self, message: str, limit: str, code: int) -> list[Effect]:
         self.phase = Phase.OVER
-        return [_error_event(f"{message} ({limit})", "limit_exceeded"), Close(code, message)]
+        allowed = f"{limit} is {getattr(self.limits, limit)}"
+        return [_error_event(f"{message} ({allowed})", "limit_exceeded"), Close(code, message)]
 
 
 CONTROL_MESSAGES = '{"type": "finalize"}, {"type": "end"}, {"type": "keepalive"}'

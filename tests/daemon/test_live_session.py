@@ -201,7 +201,8 @@ def test_a_limit_ends_the_session_with_a_reason(
     live = session(**limits)
     error, close = live.handle(heard, at)
     assert isinstance(error, Send)
-    assert error.event["error"]["message"].startswith(message)
+    ((limit, value),) = limits.items()
+    assert error.event["error"]["message"] == f"{message} ({limit} is {value})"
     assert close == Close(code, message)
     assert live.phase is Phase.OVER
 
