@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +25,14 @@ def _folders_of_this_session(tmp_path_factory: pytest.TempPathFactory) -> Iterat
             patch.setenv(variable, str(tmp_path_factory.mktemp(variable.lower())))
         patch.delenv("AUDIOCPP_SOCKET", raising=False)
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _interrupts_reach_children() -> Iterator[None]:
+    """A shell starts its background jobs with SIGINT ignored, which children inherit; tests send it to theirs."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def _pulled(store: PackageStore, *ids: str) -> PackageStore:

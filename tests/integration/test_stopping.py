@@ -52,11 +52,14 @@ def test_ctrl_c_in_a_terminal_prints_no_traceback(tmp_path: Path, when: str) -> 
     with process:
         assert process.stdout is not None
         assert process.stderr is not None
-        if when == "while it starts":
-            eventually(lambda: children_of(process.pid), what="the fork server was not started")
-        else:
-            assert "listening on" in process.stdout.readline()
-        os.killpg(process.pid, signal.SIGINT)
-        status = process.wait(STOP_LIMIT_S)
-        assert "Traceback" not in process.stderr.read()
+        try:
+            if when == "while it starts":
+                eventually(lambda: children_of(process.pid), what="the fork server was not started")
+            else:
+                assert "listening on" in process.stdout.readline()
+            os.killpg(process.pid, signal.SIGINT)
+            status = process.wait(STOP_LIMIT_S)
+            assert "Traceback" not in process.stderr.read()
+        finally:
+            process.kill()  # one that did not end must not be waited for
         assert status == (130 if when == "while it starts" else 0)
