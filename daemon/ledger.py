@@ -16,6 +16,9 @@ from audiocpp.daemon.pressure import SHED_PERCENT
 
 MIB = 1 << 20
 
+WORKSPACE_MARGIN = 1.25
+"""Runs differ in length and meet each other, and peaks between two looks are not seen: the next may be larger."""
+
 
 @dataclass(slots=True)
 class Row:
@@ -37,7 +40,7 @@ class Row:
     def need_bytes(self) -> int:
         """What the model may hold at any time while it is in memory: a run may begin at any time."""
         loaded = self.estimate_bytes if self.loaded_bytes is None else self.loaded_bytes
-        return max(loaded + self.workspace_bytes, self.resident_bytes or 0)
+        return max(loaded + int(self.workspace_bytes * WORKSPACE_MARGIN), self.resident_bytes or 0)
 
 
 class MemoryLimits(msgspec.Struct, frozen=True):
