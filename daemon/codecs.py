@@ -9,6 +9,7 @@ import trio
 
 from audiocpp.daemon.errors import InvalidRequest, ModelFailed, WorkerDied
 from audiocpp.daemon.worker_run import WorkerRun
+from audiocpp.daemon.worker_entry import run_codec_worker
 from audiocpp.daemon.workers import Worker, start_worker
 from audiocpp.engines import wire
 from audiocpp.engines.tasks import AudioChunk, AudioFormat, AudioInfo, EncodedData, OptionValue, TaskRequest
@@ -140,7 +141,9 @@ class Codecs:
 
     async def _start(self) -> Worker:
         assert self._nursery is not None
-        worker = await start_worker("codec", threads=JOBS_AT_ONCE, nursery=self._nursery, on_end=self._forget)
+        worker = await start_worker(
+            "codec", threads=JOBS_AT_ONCE, nursery=self._nursery, on_end=self._forget, entry=run_codec_worker
+        )
         command = wire.LoadModel(model=_MODEL, family="codec", files={}, runtime="", providers=[], threads=1)
         try:
             await worker.load(command)

@@ -88,8 +88,8 @@ class _Speech(Generic[Row]):
                 if isinstance(event, Completed):
                     ready[event.tag] = _waveform(event)
             self._due.popleft()
-            yield from self._start(1 + self._ahead - len(self._due))
             yield self._chunk(ready.pop(tag), silence_s)
+            yield from self._start(1 + self._ahead - len(self._due))
 
     def _start(self, number: int) -> Run:
         for sentence in islice(self._sentences, number):

@@ -25,8 +25,12 @@ _OOM_SCORE_ADJ = 500
 _READ_BYTES = 1 << 20
 
 
-def worker_main(connection: socket.socket, *, threads: int, name: str) -> None:
-    """Serves `connection` until it closes. The entry point of a child of the fork server."""
+def worker_main(connection: socket.socket, *, threads: int, name: str, niceness: int = 0) -> None:
+    """Serves `connection` until it closes. The entry point of a child of the fork server.
+
+    `niceness` is added to that of the fork server, before any other thread exists: all threads inherit it.
+    """
+    os.nice(niceness)
     _become_worker(name)
     Worker(connection, threads=threads).serve()
     # Interpreter shutdown would wait for a graph run that ignores its terminate flag.
