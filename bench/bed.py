@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from bench.daemon_process import DaemonFolder
 from bench.material import Material
 
-RATIO_RUNS = 7
-"""Runs of each side of a ratio; the medians are compared."""
+RATIO_RUNS = 11
+"""Runs of each side of a ratio. The median of the ratios of neighbours counts: they met the same machine, whose speed
+changes by a third from one second to another."""
 
 ABSOLUTE_RUNS = 10
 """Runs behind an absolute limit."""

@@ -42,6 +42,11 @@ def median_difference(ours: Sequence[float], theirs: Sequence[float]) -> float:
     return median([a - b for a, b in zip(ours, theirs, strict=True)])
 
 
+def median_ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
+    """The median of how many times theirs ours is, pair by pair."""
+    return median([a / b for a, b in zip(ours, theirs, strict=True)])
+
+
 def percentile(values: Sequence[float], percent: float) -> float:
     """The value that `percent` of `values` do not exceed (nearest rank)."""
     ordered = sorted(values)

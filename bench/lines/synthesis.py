@@ -10,7 +10,7 @@ from bench.http_client import json_request
 from bench.material import SENTENCES
 from bench.peers.environment import PEERS, peer_python
 from bench.report import Figure, Report
-from bench.samples import Pairs, Sample, alternate, median
+from bench.samples import Pairs, Sample, alternate, median, median_ratio
 
 _TEXT = " ".join(SENTENCES)
 _WHOLE = json_request("/v1/audio/speech", {"model": "piper", "input": _TEXT})
@@ -77,7 +77,7 @@ def _ratio(name: str, ours: list[float], theirs: list[float], *, limit: float | 
     ours_s, theirs_s = median(ours), median(theirs)
     return Figure(
         name=name,
-        value=ours_s / theirs_s,
+        value=median_ratio(ours, theirs),
         limit=limit,
         samples=len(ours),
         made_of=f"{ours_s:.3f} s / {theirs_s:.3f} s",
