@@ -18,7 +18,7 @@ from audiocpp.daemon.serving.protocol import Protocol, StackConfig
 
 logger = logging.getLogger(__name__)
 
-READ_BYTES = 64 * 1024
+READ_BYTES = 128 * 1024
 WRITE_BYTES = 64 * 1024
 """A write deadline holds for a piece of this size, so that a slow client that does read is not dropped."""
 
