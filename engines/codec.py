@@ -22,8 +22,8 @@ from audiocpp.engines.graph import Float32
 from audiocpp.engines.tasks import AudioChunk, AudioFormat, AudioInfo, EncodedData, TaskRequest
 
 BLOCK_S = 10.0
-"""Audio decoded at a time: some milliseconds of work and 640 KB at 16 kHz. Each block costs a trip through three threads
-and two processes, a clip of 10 s in blocks of 2 s some 2 ms."""
+"""Audio decoded at a time: some milliseconds of work and 640 KB at 16 kHz. Each block costs a trip through
+three threads and two processes: a clip of 10 s in blocks of 2 s took 2 ms longer."""
 
 BLOCK_SAMPLES = 1 << 21
 """The same bound for high rates and many channels, of which libsndfile takes 1024."""
