@@ -12,6 +12,7 @@ from bench.lines.cli import cli
 from bench.lines.idle import idle
 from bench.lines.overhead import overhead
 from bench.lines.synthesis import synthesis
+from bench.lines.throughput import throughput
 from bench.lines.transcription import transcription
 from bench.lines.voice_activity import voice_activity
 from bench.lines.worker_start import worker_start
@@ -24,6 +25,7 @@ BENCHES: dict[str, Callable[[Bed], Report]] = {
     "worker-start": worker_start,
     "vad": voice_activity,
     "synthesis": synthesis,
+    "throughput": throughput,
     "idle": idle,
     "cli": cli,
     "bad-input": bad_input,

@@ -6,6 +6,7 @@ between the two is the daemon's.
 
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -37,12 +38,24 @@ class BareEngine:
         self._model.warm_up()
         return {"wall_s": time.perf_counter() - started}
 
-    def hear(self, task: TaskName, path: str) -> dict[str, Any]:
+    def hear(self, path: str, task: TaskName = "asr") -> dict[str, Any]:
         """Decodes a file and runs the model on it: text and number of segments."""
         request = TaskRequest(task=task, audio=AudioFormat(sample_rate=_RATE_HZ))
         events = list(run_inline(self._model.run(request), _decoded(path)))
         text = "".join(event.text for event in events if isinstance(event, TextDelta))
         return {"text": text, "segments": sum(isinstance(event, Segment) for event in events)}
+
+    def speak(self, text: str) -> dict[str, Any]:
+        """Synthesizes a text: seconds of audio."""
+        events = run_inline(self._model.run(TaskRequest(task="tts", text=text)))
+        chunks = [event for event in events if isinstance(event, AudioChunk)]
+        return {"audio_s": sum(len(chunk.pcm) / 4 / chunk.sample_rate for chunk in chunks)}
+
+    def side_by_side(self, verb: str, times: int, threads: int, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Runs a verb `times` times, in `threads` threads."""
+        with ThreadPoolExecutor(threads) as pool:
+            runs = [pool.submit(getattr(self, verb), **arguments) for _ in range(times)]
+            return {"last": [run.result() for run in runs][-1]}
 
 
 def _decoded(path: str) -> Iterator[Data]:
@@ -55,4 +68,4 @@ def _decoded(path: str) -> Iterator[Data]:
 if __name__ == "__main__":
     use_one_heap()
     engine = BareEngine()
-    serve(load=engine.load, hear=engine.hear)
+    serve(load=engine.load, hear=engine.hear, speak=engine.speak, side_by_side=engine.side_by_side)

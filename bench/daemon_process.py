@@ -21,11 +21,14 @@ from bench.samples import Sample
 
 COMMANDS = Path(sys.executable).parent
 
+SLOTS = 2
+"""Of the models that are asked by several clients at once."""
+
 MODELS: tuple[Mapping[str, object], ...] = (
-    {"id": "moonshine", "family": "moonshine_asr", "task": "asr"},
+    {"id": "moonshine", "family": "moonshine_asr", "task": "asr", "slots": SLOTS},
     {"id": "moonshine-live", "family": "moonshine_asr", "task": "asr", "mode": "streaming"},
     {"id": "vad", "family": "silero_vad", "task": "vad"},
-    {"id": "piper", "family": "piper_tts", "task": "tts"},
+    {"id": "piper", "family": "piper_tts", "task": "tts", "slots": SLOTS},
 )
 """All are loaded when they are first asked for."""
 

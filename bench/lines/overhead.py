@@ -10,7 +10,6 @@ from bench.http_client import form_request
 from bench.report import Figure, Report
 from bench.samples import alternate, median, median_difference
 
-
 _PROCESSES = 6
 _RUNS_IN_EACH = ABSOLUTE_RUNS // 2
 """Where a process's memory happens to lie makes the same model up to 7 % faster or slower for as long as it lives."""
