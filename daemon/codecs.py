@@ -8,8 +8,10 @@ from pathlib import Path
 import trio
 
 from audiocpp.daemon.errors import InvalidRequest, ModelFailed, WorkerDied
-from audiocpp.daemon.worker_run import WorkerRun
+from audiocpp.daemon.metrics import Metrics
+from audiocpp.daemon.timings import timings
 from audiocpp.daemon.worker_entry import run_codec_worker
+from audiocpp.daemon.worker_run import WorkerRun
 from audiocpp.daemon.workers import Worker, start_worker
 from audiocpp.engines import wire
 from audiocpp.engines.tasks import AudioChunk, AudioFormat, AudioInfo, EncodedData, OptionValue, TaskRequest
@@ -69,7 +71,8 @@ class Encoder:
 class Codecs:
     """Decodes and encodes in a worker process that is started on first use and again after a crash."""
 
-    def __init__(self) -> None:
+    def __init__(self, metrics: Metrics | None = None) -> None:
+        self._metrics = metrics or Metrics()
         self._nursery: trio.Nursery | None = None
         self._worker: Worker | None = None
         self._starting = trio.Lock()
@@ -104,7 +107,7 @@ class Codecs:
         try:
             yield DecodedAudio(job.info, job.first, _blocks(job.run), sample_rate)
         finally:
-            await _end(job.run)
+            await _end(job.run, "decode")
             if job.alone is not None:
                 job.alone.stop()
 
@@ -131,7 +134,7 @@ class Codecs:
         try:
             yield Encoder(run)
         finally:
-            await _end(run)
+            await _end(run, "encode")
 
     async def _shared_worker(self) -> Worker:
         async with self._starting:
@@ -165,6 +168,7 @@ class _DecodeJob:
     info: AudioInfo
     first: bytes | None
     alone: Worker | None = None
+            self._metrics.worker_died(_MODEL)
 
 
 async def _open(worker: Worker, request: TaskRequest, source: bytes | Path) -> _DecodeJob:
@@ -178,7 +182,7 @@ async def _open(worker: Worker, request: TaskRequest, source: bytes | Path) -> _
         assert isinstance(info, AudioInfo)
         first = await anext(events, None)
     except BaseException:
-        await _end(run)
+        await _end(run, "decode")
         raise
     return _DecodeJob(run, info, first.pcm if isinstance(first, AudioChunk) else None)
 
@@ -189,6 +193,9 @@ async def _blocks(run: WorkerRun) -> AsyncIterator[bytes]:
         yield event.pcm
 
 
-async def _end(run: WorkerRun) -> None:
+async def _end(run: WorkerRun, phase: str) -> None:
+    """Ends a run; the computing time of one that has come to its end is a phase of the request."""
     with trio.CancelScope(shield=True):
         await run.cancel(_CANCEL_GRACE_S)
+    if run.done is not None:
+        timings().add(phase, run.done.compute_ms)

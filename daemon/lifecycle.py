@@ -31,6 +31,15 @@ class Trigger(StrEnum):
     GAVE_UP = "gave_up"
 
 
+class Leaving(StrEnum):
+    """Why a model is unloaded."""
+
+    IDLE = "idle"
+    ROOM = "room"
+    PRESSURE = "pressure"
+    ASKED = "asked"
+
+
 TRANSITIONS: dict[tuple[State, Trigger], State] = {
     (State.NOT_INSTALLED, Trigger.INSTALLED): State.UNLOADED,
     (State.UNLOADED, Trigger.REMOVED): State.NOT_INSTALLED,
@@ -82,6 +91,7 @@ class Model:
         keep_alive_s: how long it stays after its last release; None: until it is asked to go.
         limit_bytes: the most it may hold; 0: no limit of its own.
         blocked: why it waits for room, while it does.
+        leaving: why it is being unloaded, or was the last time.
     """
 
     name: str
@@ -100,6 +110,7 @@ class Model:
     reason: str = ""
     retry_at: float = 0.0
     blocked: Wait | None = None
+    leaving: Leaving = Leaving.ASKED
 
     def apply(self, trigger: Trigger) -> None:
         """Moves to the next state. Raises `Unexpected` when the table has none."""

@@ -12,7 +12,7 @@ import msgspec
 
 from audiocpp.daemon.errors import DaemonError, InsufficientMemory, ModelFailed, ModelNotInstalled
 from audiocpp.daemon.eviction import Decision, Evict, Fits, Never, Wait
-from audiocpp.daemon.lifecycle import Model, State, Ticket, Trigger
+from audiocpp.daemon.lifecycle import Leaving, Model, State, Ticket, Trigger
 
 CRASHES_ALLOWED = 3
 """Deaths of a worker in a row, with no request answered between, before the model is given up for a while."""
@@ -122,7 +122,7 @@ class Planner:
             effect
             for model in self.models.values()
             if model.state is State.READY and not model.pinned and _expires_at(model) <= now
-            for effect in self.drain(model.name)
+            for effect in self.drain(model.name, Leaving.IDLE)
         ]
 
     def retry(self) -> list[Effect]:
@@ -134,7 +134,7 @@ class Planner:
         idle = [model for model in self.models.values() if model.state is State.READY and not model.pinned]
         if not idle:
             return []
-        return self.drain(min(idle, key=lambda model: model.idle_since).name)
+        return self.drain(min(idle, key=lambda model: model.idle_since).name, Leaving.PRESSURE)
 
     def next_expiry(self) -> float:
         """When `expire` has something to do next; infinity when nothing is idle."""
@@ -146,12 +146,13 @@ class Planner:
         model = self.models[name]
         return model in self._line or model.state is State.DRAINING
 
-    def drain(self, name: str) -> list[Effect]:
+    def drain(self, name: str, reason: Leaving = Leaving.ASKED) -> list[Effect]:
         """Asks for a resident model to be unloaded as soon as its leases have ended. Later requests load it again."""
         model = self.models[name]
         if model.state not in (State.READY, State.BUSY):
             return []
         model.apply(Trigger.DRAIN)
+        model.leaving = reason
         return [] if model.leases else [Unload(name)]
 
     def keep(self, name: str) -> list[Effect]:
@@ -263,7 +264,7 @@ class Planner:
                     effects += self._refuse_waiting(model, _too_large(model, decision))
                 case Evict(victims):
                     model.blocked = None
-                    return effects + [effect for name in victims for effect in self.drain(name)]
+                    return effects + [effect for name in victims for effect in self.drain(name, Leaving.ROOM)]
                 case Wait():
                     model.blocked = decision
                     return effects

@@ -19,6 +19,7 @@ from audiocpp.daemon.estimates import Estimates, Measurement, estimate_by_rule
 from audiocpp.daemon.ledger import Ledger, MemoryLimits
 from audiocpp.daemon.lifecycle import Model
 from audiocpp.daemon.memory import memory_limits
+from audiocpp.daemon.metrics import Metrics
 from audiocpp.daemon.packages import PackageStore
 from audiocpp.daemon.pressure import memory_pressure
 from audiocpp.daemon.registry import ModelEntry, Registry
@@ -42,6 +43,7 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     supervisor: Supervisor
     residency: Residents
     codecs: Codecs
+    metrics: Metrics
     host: HostFacts
     estimates: Estimates
     spool_dir: Path
@@ -68,6 +70,7 @@ def build_services(config: ServerConfig, *, config_path: Path | None, environ: M
     store = PackageStore(paths.models_root(environ, flag=config.models_root), catalog)
     slots = {entry.id: SlotQueue(entry.id, entry.slots) for entry in registry.entries.values()}
     host = read_host()
+    metrics = Metrics()
     cache = paths.cache_folder(environ)
     sharing: dict[str, list[ModelEntry]] = {}
     for entry in registry.entries.values():
@@ -86,6 +89,7 @@ def build_services(config: ServerConfig, *, config_path: Path | None, environ: M
             pressure=memory_pressure,
         ),
         threads=host.cores,
+        metrics=metrics,
     )
     return Services(
         config=config,
@@ -96,7 +100,8 @@ def build_services(config: ServerConfig, *, config_path: Path | None, environ: M
         slots=slots,
         supervisor=supervisor,
         residency=Residents(registry, supervisor, slots, store),
-        codecs=Codecs(),
+        codecs=Codecs(metrics),
+        metrics=metrics,
         host=host,
         estimates=estimates,
         spool_dir=cache / "spool",

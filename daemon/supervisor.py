@@ -14,6 +14,7 @@ from audiocpp.daemon.eviction import ByteLimit, Decision
 from audiocpp.daemon.lease import Lease
 from audiocpp.daemon.ledger import Ledger, Row
 from audiocpp.daemon.lifecycle import Model, State, Ticket
+from audiocpp.daemon.metrics import Metrics
 from audiocpp.daemon.pool import Residence, WorkerPool
 from audiocpp.daemon.reports import LoadReport, UnloadReport
 from audiocpp.daemon.residency import Effect, Grant, Load, Planner, Refuse, Unload
@@ -36,6 +37,7 @@ class Supervisor:
         make_load: load key -> the load command; raises `DaemonError` when files or a placement are missing.
         ledger: decides about room and is told what was measured.
         threads: compute threads of a worker.
+        metrics: counts loads, unloads and deaths.
         entry: what a worker process runs.
     """
 
@@ -47,11 +49,13 @@ class Supervisor:
         make_load: Callable[[str], wire.LoadModel],
         ledger: Ledger,
         threads: int,
+        metrics: Metrics | None = None,
         entry: Entry = run_worker,
     ) -> None:
         self.planner = Planner(models, ledger)
         self._ledger = ledger
         self._make_load = make_load
+        self._metrics = metrics or Metrics()
         limits = {model.name: model.limit_bytes for model in self.planner.models.values()}
         self._pool = WorkerPool(
             worker_names,
@@ -274,6 +278,7 @@ class Supervisor:
             held >> 20,
             extra={"event": "loaded", "model": label, "resident_bytes": held},
         )
+        self._metrics.loaded(label)
         self._perform(self.planner.loaded(model, now=trio.current_time()))
 
     async def _load_failed(self, model: str, error: Exception) -> None:
@@ -281,6 +286,7 @@ class Supervisor:
             error = ModelFailed(f"no worker process could be started: {error}")
         label = self.planner.models[model].label
         log.error("loading %s failed: %s", label, error, extra={"event": "load_failed", "model": label})
+        self._metrics.load_failed(label, error.code)
         await self._pool.leave(model)
         if self.planner.models[model].state is State.LOADING:
             self._perform(self.planner.load_failed(model, error, now=trio.current_time()))
@@ -288,14 +294,16 @@ class Supervisor:
     async def _unload(self, model: str) -> None:
         await self._pool.leave(model)
         self._ledger.forget(model)
-        label = self.planner.models[model].label
-        log.info("unloaded %s", label, extra={"event": "unloaded", "model": label})
+        label, reason = self.planner.models[model].label, self.planner.models[model].leaving
+        log.info("unloaded %s", label, extra={"event": "unloaded", "model": label, "reason": reason.value})
+        self._metrics.unloaded(label, reason)
         if self.planner.models[model].state is State.DRAINING:
             self._perform(self.planner.unloaded(model))
 
     def _worker_ended(self, model: str, reason: str, error: DaemonError | None) -> None:
         label = self.planner.models[model].label
         log.error("%s: %s", label, reason, extra={"event": "worker_died", "model": label})
+        self._metrics.worker_died(label)
         self._ledger.forget(model)
         self._perform(self.planner.died(model, reason, now=trio.current_time(), error=error))
 

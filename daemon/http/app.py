@@ -6,6 +6,7 @@ from audiocpp.daemon.backend import EXTENSION, Backend, RunTask
 from audiocpp.daemon.http import errors, guards
 from audiocpp.daemon.http.connection import HttpConnection, ServedRequest, WebSocketConnection
 from audiocpp.daemon.http.health import health
+from audiocpp.daemon.http.metrics import PresentState, metrics
 from audiocpp.daemon.http.models import models
 from audiocpp.daemon.http.speech import speech
 from audiocpp.daemon.http.tasks import tasks
@@ -16,7 +17,7 @@ from audiocpp.daemon.services import Services
 from audiocpp.daemon.spool import Spool
 from audiocpp.daemon.tasks import run_task
 
-BLUEPRINTS = (health, models, voices, speech, transcriptions, tasks, live)
+BLUEPRINTS = (health, metrics, models, voices, speech, transcriptions, tasks, live)
 
 
 class _App(QuartTrio):
@@ -33,12 +34,13 @@ def create_app(services: Services, *, run_task: RunTask = run_task) -> QuartTrio
     app.url_map.strict_slashes = True
     app.url_map.merge_slashes = False
     app.url_map.redirect_defaults = False
-    app.extensions[EXTENSION] = Backend(
+    backend = app.extensions[EXTENSION] = Backend(
         services=services,
         run_task=run_task,
         spool=Spool(services.spool_dir, max_bytes=services.config.max_spool_bytes),
         api_keys=guards.read_api_keys(services.config),
     )
+    services.metrics.watch(PresentState(backend))
     guards.register(app)
     errors.register(app)
     for blueprint in BLUEPRINTS:

@@ -14,11 +14,17 @@ from typing import Any, cast
 
 import trio
 from hypercorn.typing import ASGIReceiveCallable, ASGISendCallable, ASGISendEvent
-from quart import request
+from quart import Quart, request
+from quart.wrappers import Websocket
 from quart_trio.asgi import TrioASGIHTTPConnection, TrioASGIWebsocketConnection
 from quart_trio.wrappers.request import TrioBody, TrioRequest
+from werkzeug.routing import Rule
 
+from audiocpp.daemon.backend import EXTENSION, Backend
+from audiocpp.daemon.http.paths import rule_path
 from audiocpp.daemon.logs import request_id
+from audiocpp.daemon.metrics import UNMATCHED
+from audiocpp.daemon.timings import Timings, current_timings
 
 access_log = logging.getLogger("audiocpp.daemon.http.access")
 
@@ -100,7 +106,7 @@ class HttpConnection(TrioASGIHTTPConnection):
             except* ReplyBroken:
                 pass
             finally:
-                exchange.log(self.scope["method"], self.scope["path"])
+                exchange.end(self.app, self.scope["method"], self.scope["path"], served.url_rule)
 
     async def handle_messages(  # type: ignore[override]
         self, nursery: trio.Nursery, request: ServedRequest, receive: ASGIReceiveCallable
@@ -143,7 +149,11 @@ class WebSocketConnection(TrioASGIWebsocketConnection):
             try:
                 await super().__call__(receive, exchange.watched(send))
             finally:
-                exchange.log("WEBSOCKET", self.scope["path"])
+                exchange.end(self.app, "WEBSOCKET", self.scope["path"], self._socket.url_rule)
+
+    def _create_websocket_from_scope(self, send: ASGISendCallable) -> Websocket:
+        self._socket = super()._create_websocket_from_scope(send)
+        return self._socket
 
     async def handle_messages(  # type: ignore[override]
         self, nursery: trio.Nursery, receive: ASGIReceiveCallable
@@ -157,15 +167,16 @@ class WebSocketConnection(TrioASGIWebsocketConnection):
 
 @dataclass
 class Exchange:
-    """What the access line tells of one request."""
+    """What the access line and the metrics tell of one request."""
 
     id: str
+    timings: Timings = field(default_factory=Timings)
     started: float = field(default_factory=trio.current_time)
     status: int = CLIENT_LEFT
     sent_bytes: int = 0
 
     def watched(self, send: ASGISendCallable) -> ASGISendCallable:
-        """`send` with the request id on the reply, counting."""
+        """`send` with the request id and the times so far on the reply, counting."""
 
         async def watched_send(event: ASGISendEvent) -> None:
             message: dict[str, Any] = dict(event)
@@ -182,15 +193,30 @@ class Exchange:
         return watched_send
 
     def _headers(self, kind: str) -> list[tuple[bytes, bytes]]:
-        headers = [(b"x-request-id", self.id.encode())]
+        server_timing = self.timings.header(self._elapsed_s * 1e3)
+        headers = [(b"x-request-id", self.id.encode()), (b"server-timing", server_timing.encode())]
         if kind == "websocket.http.response.start":
             headers.append((b"connection", b"close"))  # the connection waits for frames and can serve nothing else
         return headers
 
-    def log(self, method: str, path: str) -> None:
-        duration_ms = round((trio.current_time() - self.started) * 1e3, 1)
-        fields = {"status": self.status, "duration_ms": duration_ms, "sent_bytes": self.sent_bytes}
-        access_log.info("%s %s", method, path, extra={"method": method, "path": path, **fields})
+    @property
+    def _elapsed_s(self) -> float:
+        return trio.current_time() - self.started
+
+    def end(self, app: Quart, method: str, path: str, rule: Rule | None) -> None:
+        """The reply is complete, or its client has left. `rule` is that of the route, if there is one."""
+        seconds = self._elapsed_s
+        fields = {"status": self.status, "duration_ms": round(seconds * 1e3, 1), "sent_bytes": self.sent_bytes}
+        told = {"method": method, "path": path, **fields, **self.timings.log_fields()}
+        access_log.info("%s %s", method, path, extra=told)
+        backend: Backend = app.extensions[EXTENSION]
+        backend.services.metrics.served(
+            route=UNMATCHED if rule is None else rule_path(rule),
+            method=method,
+            status=self.status,
+            model=self.timings.model,
+            seconds=seconds,
+        )
 
 
 @contextmanager
@@ -198,8 +224,9 @@ def _traced(headers: Iterable[tuple[bytes, bytes]]) -> Iterator[Exchange]:
     """Gives the request its id: the client's own `X-Request-Id` if it is a plain token, else a new one."""
     given = next((value.decode("latin-1") for name, value in headers if name.lower() == b"x-request-id"), "")
     exchange = Exchange(given if REQUEST_ID.fullmatch(given) else uuid.uuid4().hex)
-    token = request_id.set(exchange.id)
+    id_token, timings_token = request_id.set(exchange.id), current_timings.set(exchange.timings)
     try:
         yield exchange
     finally:
-        request_id.reset(token)
+        request_id.reset(id_token)
+        current_timings.reset(timings_token)

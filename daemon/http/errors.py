@@ -10,6 +10,7 @@ from werkzeug.exceptions import MethodNotAllowed as WrongMethod
 from werkzeug.exceptions import NotFound as NoRoute
 from werkzeug.routing.exceptions import WebsocketMismatch
 
+from audiocpp.daemon.backend import backend
 from audiocpp.daemon.errors import (
     BodyTooLarge,
     DaemonError,
@@ -35,10 +36,12 @@ def register(app: QuartTrio) -> None:
 
 
 def error_object(error: Exception) -> dict[str, str | None]:
-    """`message`, `type`, `code`, `param` of an error. An unexpected one is logged, and its text is not shown."""
+    """`message`, `type`, `code`, `param` of an error, which is counted. An unexpected one is logged, and its text is
+    not shown."""
     if not isinstance(error, DaemonError):
         log.error("Unexpected error", exc_info=error)
         error = DaemonError(f"internal error; the log has the details under request id {request_id.get() or 'none'}")
+    backend().services.metrics.refused(error.code)
     return {"message": error.message, "type": error.type, "code": error.code, "param": error.param}
 
 

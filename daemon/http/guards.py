@@ -18,7 +18,9 @@ OPEN_PATHS = frozenset({"/health"})
 KEY_SUBPROTOCOL = "openai-insecure-api-key."
 """How browsers send a key with a WebSocket: as a subprotocol, since they cannot set headers (OpenAI's client)."""
 
-EXPOSED_HEADERS = "X-AudioCPP-Wall-Ms, X-AudioCPP-Audio-Duration-Ms, X-AudioCPP-RTF, X-Request-Id, Retry-After"
+EXPOSED_HEADERS = (
+    "X-AudioCPP-Wall-Ms, X-AudioCPP-Audio-Duration-Ms, X-AudioCPP-RTF, X-Request-Id, Server-Timing, Retry-After"
+)
 
 
 def register(app: QuartTrio) -> None:

@@ -55,10 +55,8 @@ async def live_transcription() -> None:
     The slot is taken and the model loaded before the handshake is answered, so that refusals have a status.
     """
     parameters = live_parameters(websocket.args, backend().services.registry)
-    opened = backend().run_task(
-        backend().services, parameters.entry, parameters.request, busy_timeout_ms=parameters.busy_timeout_ms
-    )
-    async with opened as run:  # without the request timeout: a session has limits of its own
+    opened = backend().session(parameters.entry, parameters.request, busy_timeout_ms=parameters.busy_timeout_ms)
+    async with opened as run:
         await websocket.accept(subprotocol=_subprotocol())
         await LiveConnection(websocket._get_current_object(), run, parameters).serve()  # type: ignore[attr-defined]
 
