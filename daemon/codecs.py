@@ -158,6 +158,7 @@ class Codecs:
     def _forget(self, worker: Worker) -> None:
         if self._worker is worker:
             self._worker = None
+            self._metrics.worker_died(_MODEL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +169,6 @@ class _DecodeJob:
     info: AudioInfo
     first: bytes | None
     alone: Worker | None = None
-            self._metrics.worker_died(_MODEL)
 
 
 async def _open(worker: Worker, request: TaskRequest, source: bytes | Path) -> _DecodeJob:
