@@ -51,11 +51,11 @@ class BareEngine:
         chunks = [event for event in events if isinstance(event, AudioChunk)]
         return {"audio_s": sum(len(chunk.pcm) / 4 / chunk.sample_rate for chunk in chunks)}
 
-    def side_by_side(self, verb: str, times: int, threads: int, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Runs a verb `times` times, in `threads` threads."""
+    def side_by_side(self, run: str, times: int, threads: int, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Runs the method `run` `times` times, in `threads` threads."""
         with ThreadPoolExecutor(threads) as pool:
-            runs = [pool.submit(getattr(self, verb), **arguments) for _ in range(times)]
-            return {"last": [run.result() for run in runs][-1]}
+            runs = [pool.submit(getattr(self, run), **arguments) for _ in range(times)]
+            return {"last": [each.result() for each in runs][-1]}
 
 
 def _decoded(path: str) -> Iterator[Data]:

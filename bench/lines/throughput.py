@@ -30,18 +30,18 @@ def throughput(bed: Bed) -> Report:
         return Report(
             f"{_REQUESTS} requests of {_CLIENTS} clients on {SLOTS} slots, against {SLOTS} threads of the bare engine",
             [
-                _line(bed, daemon, "transcription", hear, "moonshine_tiny_en", verb="hear", path=str(recording)),
-                _line(bed, daemon, "speech", speak, "piper_en_us_joe_medium", verb="speak", text=_TEXT),
+                _line(bed, daemon, "transcription", hear, "moonshine_tiny_en", run="hear", path=str(recording)),
+                _line(bed, daemon, "speech", speak, "piper_en_us_joe_medium", run="speak", text=_TEXT),
             ],
         )
 
 
-def _line(bed: Bed, daemon: Daemon, name: str, request: Request, package: str, *, verb: str, **values: str) -> Figure:
+def _line(bed: Bed, daemon: Daemon, name: str, request: Request, package: str, *, run: str, **values: str) -> Figure:
     with Companion(Path(sys.executable), "bench.bare_engine") as engine:
         engine.call("load", **bed.material.load_arguments(package), cache_dir=str(bed.folder.graph_cache))
         rounds: tuple[Callable[[], float], Callable[[], float]] = (
             partial(_by_clients, daemon, request),
-            lambda: engine.sample("side_by_side", verb=verb, times=_REQUESTS, threads=SLOTS, arguments=values).wall_s,
+            lambda: engine.sample("side_by_side", run=run, times=_REQUESTS, threads=SLOTS, arguments=values).wall_s,
         )
         for warm_up in rounds:
             warm_up()
