@@ -6,7 +6,7 @@ from audiocpp.daemon.errors import InsufficientMemory
 from audiocpp.daemon.estimates import Measurement
 from audiocpp.daemon.eviction import ByteLimit
 from audiocpp.daemon.ledger import Ledger, MemoryLimits
-from audiocpp.daemon.lifecycle import Model, State, Ticket
+from audiocpp.daemon.lifecycle import Leaving, Model, State, Ticket
 from audiocpp.daemon.residency import Effect, Grant, Load, Planner, Refuse, Unload
 
 MIB = 1 << 20
@@ -183,6 +183,7 @@ def test_idle_models_leave_when_their_time_is_up_and_not_before() -> None:
     assert machine.planner.next_expiry() == 15
     assert machine.planner.expire(now=14.9) == []
     assert machine.planner.expire(now=15) == [Unload("a")]
+    assert machine.planner.models["a"].leaving is Leaving.IDLE
 
 
 def test_a_model_kept_for_no_time_leaves_with_its_last_release() -> None:
@@ -205,6 +206,7 @@ def test_under_pressure_idle_models_leave_one_by_one_and_nothing_is_loaded() -> 
         machine.use(name, now=now)
     machine.pressure = 50.0
     assert machine.planner.shed() == [Unload("b")]
+    assert machine.planner.models["b"].leaving is Leaving.PRESSURE
     machine.unloaded("b")
     assert machine.planner.shed() == [Unload("a")]
     machine.unloaded("a")

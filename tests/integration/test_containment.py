@@ -5,12 +5,14 @@ from contextlib import asynccontextmanager
 
 import pytest
 import trio
+from tests.fakes.exposition import series_of, value
 from tests.fakes.stub_worker import MIB, run_stub_worker
 
 from audiocpp.daemon.errors import DaemonError, InsufficientMemory, ModelFailed, ServerBusy, WorkerDied
 from audiocpp.daemon.estimates import Measurement
 from audiocpp.daemon.ledger import Ledger, MemoryLimits
 from audiocpp.daemon.lifecycle import Model, State
+from audiocpp.daemon.metrics import Metrics
 from audiocpp.daemon.supervisor import Supervisor
 from audiocpp.engines import wire
 from audiocpp.engines.tasks import TaskRequest, TextDelta
@@ -22,7 +24,7 @@ LIMITS = {"a": 150 * MIB, "b": 0}
 
 
 @asynccontextmanager
-async def supervisor(*, max_models: int = 0, **load: str) -> AsyncIterator[Supervisor]:
+async def supervisor(*, max_models: int = 0, metrics: Metrics | None = None, **load: str) -> AsyncIterator[Supervisor]:
     """Models `a` and `b`, each in its own process; `load` says how a model's load misbehaves."""
     models = [Model(name, name, f"audiocppctl pull {name}", limit_bytes=limit) for name, limit in LIMITS.items()]
     ledger = Ledger(
@@ -45,6 +47,7 @@ async def supervisor(*, max_models: int = 0, **load: str) -> AsyncIterator[Super
         ),
         ledger=ledger,
         threads=2,
+        metrics=metrics,
         entry=run_stub_worker,
     )
     with trio.fail_after(LIMIT_S):
@@ -170,3 +173,34 @@ async def until(condition: Callable[[], bool]) -> None:
     """Polls a state that other processes bring about."""
     while not condition():
         await trio.sleep(0.01)
+
+
+async def test_loads_unloads_and_deaths_are_counted() -> None:
+    metrics = Metrics()
+    async with supervisor(max_models=1, metrics=metrics) as running:
+        await ask(running, "a")
+        await ask(running, "b")  # in the place of `a`
+        with pytest.raises(WorkerDied):
+            await ask(running, "b", "segfault")
+        await ask(running, "b")
+        await running.unload({"b": "b"}, force=False, timeout_s=None)
+    series = series_of(metrics.exposition().decode())
+    assert {
+        key: count for key, count in series.items() if key[0].startswith(("audiocpp_model", "audiocpp_worker"))
+    } == {
+        ("audiocpp_model_loads_total", frozenset({("model", "a")})): 1,
+        ("audiocpp_model_loads_total", frozenset({("model", "b")})): 2,
+        ("audiocpp_model_unloads_total", frozenset({("model", "a"), ("reason", "room")})): 1,
+        ("audiocpp_model_unloads_total", frozenset({("model", "b"), ("reason", "asked")})): 1,
+        ("audiocpp_worker_deaths_total", frozenset({("model", "b")})): 1,
+    }
+
+
+async def test_a_load_that_fails_is_counted_by_its_code() -> None:
+    metrics = Metrics()
+    async with supervisor(metrics=metrics, a="eat") as running:
+        with pytest.raises(DaemonError):
+            await ask(running, "a")
+    series = series_of(metrics.exposition().decode())
+    assert value(series, "audiocpp_model_load_failures_total", model="a", code="insufficient_memory") == 1
+    assert value(series, "audiocpp_model_loads_total", model="a") == 0
