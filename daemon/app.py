@@ -18,7 +18,8 @@ from audiocpp.daemon.errors import DaemonError
 from audiocpp.daemon.http.app import create_app
 from audiocpp.daemon.services import Services, build_services
 from audiocpp.daemon.serving import Listener, ServingLimits, open_tcp_listener, open_unix_listener, serve
-from audiocpp.daemon.spool import remove_left_over
+from audiocpp.daemon.spool import UPLOADS
+from audiocpp.engines.whole_files import remove_left_over
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +35,8 @@ async def run_daemon(
     (an address that cannot be bound) before that.
     """
     services = build_services(config, config_path=config_path, environ=environ)
-    remove_left_over(services.spool_dir)
+    remove_left_over(services.spool_dir, UPLOADS)
+    remove_left_over(services.graphs_dir)
     public = open_tcp_listener(config.host, config.port)
     admin_path = config.admin_socket or paths.admin_socket(environ)
     admin_path.parent.mkdir(parents=True, exist_ok=True)

@@ -6,7 +6,12 @@ from pathlib import Path
 
 import msgspec
 
+from audiocpp.daemon.complaint import Complaint
+from audiocpp.engines.whole_files import remove_left_over, replacing
+
 log = logging.getLogger(__name__)
+
+_NOT_KEPT = "measured memory is not kept: %s %s"
 
 FORMAT_VERSION = 1
 WEIGHTS_FACTOR = 1.5
@@ -50,7 +55,8 @@ class Estimates:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._complained = False
+        self._complaint = Complaint(log)
+        remove_left_over(path.parent)
         self._models = self._read()
 
     def learned(self, key: str) -> Measurement | None:
@@ -65,11 +71,11 @@ class Estimates:
         self._models[key] = measurement
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            fresh = self._path.with_suffix(".new")
-            fresh.write_bytes(msgspec.json.encode(_File(version=FORMAT_VERSION, models=self._models)))
-            fresh.replace(self._path)
+            # Not forced to the disk, which would hold up the event loop: what a power cut takes is measured anew.
+            with replacing(self._path, durable=False) as fresh:
+                fresh.write_bytes(msgspec.json.encode(_File(version=FORMAT_VERSION, models=self._models)))
         except OSError as error:
-            self._complain(f"cannot be written: {error}")
+            self._complaint.say(_NOT_KEPT, self._path, f"cannot be written: {error.strerror}")
 
     def _read(self) -> dict[str, Measurement]:
         try:
@@ -77,11 +83,6 @@ class Estimates:
         except FileNotFoundError:
             return {}
         except (OSError, msgspec.DecodeError) as error:
-            self._complain(f"cannot be read: {error}")
+            self._complaint.say(_NOT_KEPT, self._path, f"cannot be read: {error}")
             return {}
         return dict(file.models) if file.version == FORMAT_VERSION else {}
-
-    def _complain(self, what: str) -> None:
-        if not self._complained:
-            self._complained = True
-            log.warning("measured memory is not kept: %s %s", self._path, what)

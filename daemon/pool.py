@@ -68,6 +68,7 @@ class WorkerPool:
         threads: compute threads of a worker.
         on_death: called with a model, the reason and the error for its requests when its process has ended by itself.
         on_work: called with each model of a process at work, about ten times a second.
+        remove_unfinished: called in a thread when a process has ended: removes what it was writing.
         entry: what a worker process runs.
     """
 
@@ -79,6 +80,7 @@ class WorkerPool:
         threads: int,
         on_death: Callable[[str, str, DaemonError | None], None],
         on_work: Callable[[str], None],
+        remove_unfinished: Callable[[], None] = lambda: None,
         entry: Entry = run_worker,
     ) -> None:
         self._worker_names = worker_names
@@ -86,6 +88,7 @@ class WorkerPool:
         self._threads = threads
         self._on_death = on_death
         self._on_work = on_work
+        self._remove_unfinished = remove_unfinished
         self._entry = entry
         self._groups = WorkerGroups()
         self._hosts: dict[str, _Host] = {}
@@ -152,6 +155,13 @@ class WorkerPool:
         if host is not None and host.worker is not None and model in host.models:
             host.worker.condemn(error)
             self._lose(name, host, error.message, error)
+
+    def condemn(self, worker: Worker, error: DaemonError) -> None:
+        """Ends a worker process for what it did. Its runs and loads fail with `error`, and nobody is sent to it."""
+        worker.condemn(error)
+        for name, host in list(self._hosts.items()):
+            if host.worker is worker:
+                self._lose(name, host, error.message, error)
 
     def measure(self, model: str, others: Callable[[str], int], *, exact: bool) -> int:
         """Private memory of the model's process, less what `others` says of each other model in it; 0 if not loaded.
@@ -228,6 +238,8 @@ class WorkerPool:
             host.group.remove()
         if self._stopping:
             return  # all are ended now, and nobody is to be told of deaths
+        assert self._nursery is not None
+        self._nursery.start_soon(trio.to_thread.run_sync, self._remove_unfinished)
         known = worker.exit_error if isinstance(worker.exit_error, InsufficientMemory) else None
         self._lose(name, host, f"its worker process ended: {worker.ended}", known)
 
@@ -251,8 +263,7 @@ class WorkerPool:
                     continue
                 offence = _silence(worker) or self._excess(name, host, worker)
                 if offence is not None:
-                    worker.condemn(offence)
-                    self._lose(name, host, offence.message, offence)
+                    self.condemn(worker, offence)
                 elif not worker.idle:
                     for model in host.models & self._residences.keys():
                         self._on_work(model)

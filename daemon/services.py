@@ -29,6 +29,7 @@ from audiocpp.engines import wire
 from audiocpp.engines.catalog import Catalog
 from audiocpp.engines.host import HostFacts, read_host
 from audiocpp.engines.placement import Placement, PlacementChoice, choose_placement
+from audiocpp.engines.whole_files import remove_left_over
 
 
 class Services(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,6 +48,7 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     host: HostFacts
     estimates: Estimates
     spool_dir: Path
+    graphs_dir: Path
     started_at: float
     version: str = __version__
     commit: str = ""
@@ -76,11 +78,12 @@ def build_services(config: ServerConfig, *, config_path: Path | None, environ: M
     for entry in registry.entries.values():
         sharing.setdefault(entry.load_key, []).append(entry)
     by_key = {key: entries[0] for key, entries in sharing.items()}
+    graphs = cache / "graphs"
     estimates = Estimates(paths.state_folder(environ) / "memory.json")
     supervisor = Supervisor(
         [_model(key, entries) for key, entries in sharing.items()],
         worker_names={key: entry.worker_name for key, entry in by_key.items()},
-        make_load=lambda key: _load_command(by_key[key], store, host, config, cache),
+        make_load=lambda key: _load_command(by_key[key], store, host, config, graphs),
         ledger=Ledger(
             _memory_limits(config),
             probe=memory_limits,
@@ -90,6 +93,7 @@ def build_services(config: ServerConfig, *, config_path: Path | None, environ: M
         ),
         threads=host.cores,
         metrics=metrics,
+        remove_unfinished=lambda: remove_left_over(graphs),
     )
     return Services(
         config=config,
@@ -105,6 +109,7 @@ def build_services(config: ServerConfig, *, config_path: Path | None, environ: M
         host=host,
         estimates=estimates,
         spool_dir=cache / "spool",
+        graphs_dir=graphs,
         started_at=trio.current_time(),
         commit=os.environ.get("AUDIOCPP_COMMIT", ""),
     )
@@ -148,7 +153,7 @@ def _estimate(entry: ModelEntry, store: PackageStore, estimates: Estimates) -> M
 
 
 def _load_command(
-    entry: ModelEntry, store: PackageStore, host: HostFacts, config: ServerConfig, cache: Path
+    entry: ModelEntry, store: PackageStore, host: HostFacts, config: ServerConfig, graphs: Path
 ) -> wire.LoadModel:
     """Raises `ModelNotInstalled`, or `ModelFailed` when no placement is possible."""
     placement = _placement(entry, host, config)
@@ -163,7 +168,7 @@ def _load_command(
         providers=[(name, dict(options)) for name, options in placement.providers],
         threads=placement.threads,
         options=dict(entry.options),
-        cache_dir=str(cache / "graphs"),
+        cache_dir=str(graphs),
     )
 
 

@@ -1,26 +1,27 @@
 """Uploaded files on disk, under one bound for all requests together. The folder lies in the cache, never in memory."""
 
-import fcntl
+import logging
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import Final
 
 import trio
 
+from audiocpp.daemon.complaint import Complaint
 from audiocpp.daemon.errors import BodyTooLarge, ServerBusy
+from audiocpp.engines.whole_files import try_lock
+
+log = logging.getLogger(__name__)
+
+UPLOADS: Final = "upload-*"
+"""The names of all files in the folder."""
 
 FREE_DISK_SHARE = 0.05
 """The part of the file system that uploads leave free."""
-
-
-def remove_left_over(folder: Path) -> None:
-    """Removes the uploads of daemons that were killed; those of one that runs are locked by it."""
-    for path in folder.glob("upload-*"):
-        with path.open("rb") as file:
-            if _try_lock(file):
-                path.unlink(missing_ok=True)
 
 
 class Spool:
@@ -29,21 +30,21 @@ class Spool:
     def __init__(self, folder: Path, *, max_bytes: int) -> None:
         self._folder = folder
         self._max_bytes = max_bytes
+        self._disk = Complaint(log)
         self.used_bytes = 0
 
     async def create(self) -> "SpooledFile":
-        """A new file. The caller closes it, whatever happens."""
+        """A new file. The caller closes it, whatever happens. Raises `ServerBusy` when there can be none."""
         return await trio.to_thread.run_sync(self._create)
 
     def release(self, size_bytes: int) -> None:
         self.used_bytes -= size_bytes
 
     def _create(self) -> "SpooledFile":
-        self._folder.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(dir=self._folder, prefix="upload-")
-        file = os.fdopen(descriptor, "wb")
-        _try_lock(file)
-        return SpooledFile(self, Path(name), file)
+        with self.disk_errors():
+            self._folder.mkdir(parents=True, exist_ok=True)
+            descriptor, name = tempfile.mkstemp(dir=self._folder, prefix=UPLOADS.rstrip("*"))
+        return SpooledFile(self, Path(name), descriptor)
 
     def reserve(self, size_bytes: int, *, held_bytes: int) -> None:
         """Books disk space for a file that holds some already.
@@ -54,30 +55,49 @@ class Spool:
             raise BodyTooLarge(f"an upload may take {self._max_bytes} bytes of disk space (max_spool_bytes)")
         if self.used_bytes + size_bytes > self._max_bytes:
             raise ServerBusy(f"uploads hold {self.used_bytes} of {self._max_bytes} bytes (max_spool_bytes); try again")
-        disk = shutil.disk_usage(self._folder)
-        if disk.free - size_bytes < disk.total * FREE_DISK_SHARE:
-            raise ServerBusy(f"{self._folder} has {disk.free} bytes free, too few to take an upload")
+        with self.disk_errors():
+            disk = shutil.disk_usage(self._folder)
+        kept = int(disk.total * FREE_DISK_SHARE)
+        if disk.free - size_bytes < kept:
+            self._disk.say("%s has %d bytes free: uploads are refused", self._folder, disk.free)
+            raise ServerBusy(
+                f"the disk for uploads has {disk.free} bytes free and {kept} of them stay free; "
+                f"this upload holds {held_bytes} and needs {size_bytes} more"
+            )
         self.used_bytes += size_bytes
+
+    @contextmanager
+    def disk_errors(self) -> Iterator[None]:
+        """Turns what the file system refuses into `ServerBusy`."""
+        try:
+            yield
+        except OSError as error:
+            self._disk.say("uploads to %s are refused: %s", self._folder, error.strerror)
+            raise ServerBusy(f"the upload cannot be stored: {error.strerror}") from error
 
 
 class SpooledFile:
     """One file of a spool. `path` may be handed to another process while it is open."""
 
-    def __init__(self, spool: Spool, path: Path, file: IO[bytes]) -> None:
+    def __init__(self, spool: Spool, path: Path, descriptor: int) -> None:
         self.path = path
         self.size_bytes = 0
         self._spool = spool
-        self._file = file
+        # Without a buffer: what could not be written would be tried again, and fail again, when the file is closed.
+        self._file = os.fdopen(descriptor, "wb", buffering=0)
+        try_lock(self._file)
 
     async def write(self, data: bytes | bytearray) -> None:
-        """Appends; another process sees the data when this returns."""
+        """Appends; another process sees the data when this returns. Raises as `Spool.reserve` does."""
         self._spool.reserve(len(data), held_bytes=self.size_bytes)
         self.size_bytes += len(data)
         await trio.to_thread.run_sync(self._write, data)
 
     def _write(self, data: bytes | bytearray) -> None:
-        self._file.write(data)
-        self._file.flush()
+        rest = memoryview(data)
+        with self._spool.disk_errors():
+            while rest:
+                rest = rest[self._file.write(rest) :]
 
     def close(self) -> None:
         """Removes the file and gives its space back. May be called again."""
@@ -85,12 +105,3 @@ class SpooledFile:
         self.path.unlink(missing_ok=True)
         self._spool.release(self.size_bytes)
         self.size_bytes = 0
-
-
-def _try_lock(file: IO[bytes]) -> bool:
-    """The lock ends when the file is closed, also by the end of the process. False when another process holds it."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 
 import trio
 
+from audiocpp.daemon.complaint import Complaint
 from audiocpp.daemon.errors import DaemonError, ModelFailed, ServerBusy, ShuttingDown, WorkerDied
 from audiocpp.daemon.eviction import ByteLimit, Decision
 from audiocpp.daemon.lease import Lease
@@ -38,6 +39,7 @@ class Supervisor:
         ledger: decides about room and is told what was measured.
         threads: compute threads of a worker.
         metrics: counts loads, unloads and deaths.
+        remove_unfinished: removes what a process that has ended was writing; called in a thread.
         entry: what a worker process runs.
     """
 
@@ -50,6 +52,7 @@ class Supervisor:
         ledger: Ledger,
         threads: int,
         metrics: Metrics | None = None,
+        remove_unfinished: Callable[[], None] = lambda: None,
         entry: Entry = run_worker,
     ) -> None:
         self.planner = Planner(models, ledger)
@@ -63,11 +66,13 @@ class Supervisor:
             threads=threads,
             on_death=self._worker_ended,
             on_work=self._sample,
+            remove_unfinished=remove_unfinished,
             entry=entry,
         )
         self._settled: dict[Ticket, trio.Event] = {}
         self._refused: dict[Ticket, DaemonError] = {}
         self._changed = trio.Event()
+        self._graph_cache = Complaint(log)
         self._nursery: trio.Nursery | None = None
 
     async def serve(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -119,7 +124,7 @@ class Supervisor:
         await self._resident(ticket, timeout_ms=timeout_ms)
         residence = self._pool.residence(model)
         assert residence is not None
-        lease = Lease(model, residence.worker)
+        lease = Lease(model, residence.worker, condemn=self._pool.condemn)
         try:
             yield lease
         finally:
@@ -279,7 +284,13 @@ class Supervisor:
             extra={"event": "loaded", "model": label, "resident_bytes": held},
         )
         self._metrics.loaded(label)
+        self._tell_of_cache(residence.loaded.graphs)
         self._perform(self.planner.loaded(model, now=trio.current_time()))
+
+    def _tell_of_cache(self, graphs: Iterable[wire.GraphFacts]) -> None:
+        for graph in graphs:
+            if graph.uncached:
+                self._graph_cache.say("graphs are optimised at each load, the cache is not used: %s", graph.uncached)
 
     async def _load_failed(self, model: str, error: Exception) -> None:
         if not isinstance(error, DaemonError):

@@ -42,11 +42,15 @@ class GraphOptions:
 
 @dataclass(frozen=True, slots=True)
 class GraphPlacement:
-    """Where a graph really runs, read back from the runtime after loading."""
+    """Where a graph really runs, read back from the runtime after loading.
+
+    `uncached`: why the optimised graph could not be kept for the next load; empty where it is, or need not be.
+    """
 
     runtime: str
     providers: tuple[str, ...]
     details: Mapping[str, str] = field(default_factory=dict)
+    uncached: str = ""
 
 
 class Graph(Protocol):

@@ -92,12 +92,13 @@ class Ready(msgspec.Struct, frozen=True, tag="ready"):
 
 
 class GraphFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a graph really runs, as the runtime says."""
+    """Where a graph really runs, as the runtime says. `uncached`: see `GraphPlacement`."""
 
     file: str
     runtime: str
     providers: list[str]
     details: dict[str, str] = {}
+    uncached: str = ""
 
 
 class Loaded(msgspec.Struct, frozen=True, kw_only=True, tag="loaded"):

@@ -146,6 +146,7 @@ class Worker:
                     runtime=placement.runtime,
                     providers=list(placement.providers),
                     details=dict(placement.details),
+                    uncached=placement.uncached,
                 )
             )
             return graph

@@ -1,12 +1,12 @@
 """One lock file per package, so that pulls in several processes do not meet."""
 
-import fcntl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import IO
 
 import trio
+
+from audiocpp.engines.whole_files import try_lock
 
 _RETRY_S = 0.2
 
@@ -23,12 +23,3 @@ async def package_lock(path: Path, *, waiting: Callable[[], None]) -> AsyncItera
             while not try_lock(file):  # noqa: ASYNC110 - a lock of another process wakes nobody here
                 await trio.sleep(_RETRY_S)
         yield
-
-
-def try_lock(file: IO[bytes]) -> bool:
-    """Takes the lock, which closing `file` gives back. False when somebody else, in any process, holds it."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

@@ -12,12 +12,13 @@ import trio
 
 from audiocpp.daemon.packages.archives import Archive
 from audiocpp.daemon.packages.errors import NoSpace, PullError, SourceFailed, WrongContent
-from audiocpp.daemon.packages.locks import package_lock, try_lock
+from audiocpp.daemon.packages.locks import package_lock
 from audiocpp.daemon.packages.manifest import MANIFEST, has_size, is_installed, manifest_of, sha256_of
 from audiocpp.daemon.packages.progress import Listener, Phase, PullProgress
 from audiocpp.daemon.packages.sources import archive_bytes, archive_key, describe, fetch
 from audiocpp.daemon.packages.unpack import unpack
 from audiocpp.engines.spec import PackageFile, PackageSpec, Source, parts_of
+from audiocpp.engines.whole_files import try_lock
 
 _PULLS = ".pulls"
 

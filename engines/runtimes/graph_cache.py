@@ -5,14 +5,18 @@ The cache is a convenience: whatever is wrong with it costs time, never a model.
 
 import hashlib
 import logging
-import os
 import platform
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
+from audiocpp.engines.whole_files import remove_left_over, replacing
+
 log = logging.getLogger(__name__)
+
+
+class CacheUnusable(Exception):
+    """The cache cannot be used for a graph. The message says why."""
 
 
 class GraphCache:
@@ -21,23 +25,23 @@ class GraphCache:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def find(self, source: Path, variant: str, build: Callable[[Path], None]) -> Path | None:
+    def find(self, source: Path, variant: str, build: Callable[[Path], None]) -> Path:
         """The entry of `source` for `variant`, built first when it is not there.
 
         `variant` says what else the result depends on: the runtime, its version and options. The file's content and
-        the kind of processor belong to the key as well. None, with a warning in the log, when the folder cannot be
-        used; what `build` raises is passed on.
+        the kind of processor belong to the key as well. Raises `CacheUnusable`; what `build` raises is passed on.
         """
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             entry = self._entry(source, variant)
             if not entry.is_file():
-                with _replacing(entry) as temporary:
+                remove_left_over(self._folder)
+                self._check_space(source)
+                with replacing(entry) as temporary:
                     build(temporary)
                 self._drop_stale(entry)
         except OSError as error:
-            log.warning("%s is loaded without the cache of optimised graphs: %s", source.name, error)
-            return None
+            raise CacheUnusable(f"{self._folder}: {error.strerror}") from error
         return entry
 
     def drop(self, entry: Path) -> None:
@@ -46,6 +50,12 @@ class GraphCache:
             entry.unlink(missing_ok=True)
         except OSError as error:
             log.warning("%s cannot be removed: %s", entry, error)
+
+    def _check_space(self, source: Path) -> None:
+        """An optimised graph is about as large as its source. Found out after it was made, that costs a load."""
+        free, wanted = shutil.disk_usage(self._folder).free, source.stat().st_size
+        if free < wanted:
+            raise CacheUnusable(f"{self._folder} has {free >> 20} MiB free, {source.name} takes {wanted >> 20} MiB")
 
     def _entry(self, source: Path, variant: str) -> Path:
         place = _short_hash(str(source.resolve()))
@@ -63,7 +73,7 @@ class GraphCache:
                 return digest
         with source.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
-        with _replacing(note) as temporary:
+        with replacing(note) as temporary:
             temporary.write_text(f"{stamp}\n{digest}")
         return digest
 
@@ -73,21 +83,6 @@ class GraphCache:
         for other in self._folder.glob(f"{family}-*.ort"):
             if other != entry:
                 other.unlink(missing_ok=True)
-
-
-@contextmanager
-def _replacing(target: Path) -> Iterator[Path]:
-    """A temporary file beside `target` that takes its place at the end of the block, complete and on the disk."""
-    handle, name = tempfile.mkstemp(prefix=".", suffix=target.suffix, dir=target.parent)
-    temporary = Path(name)
-    try:
-        os.close(handle)
-        yield temporary
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _short_hash(*parts: str) -> str:

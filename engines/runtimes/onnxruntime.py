@@ -19,7 +19,7 @@ from audiocpp.engines.errors import (
     RunCancelled,
 )
 from audiocpp.engines.graph import Array, Graph, GraphOptions, GraphPlacement, TensorSpec
-from audiocpp.engines.runtimes.graph_cache import GraphCache
+from audiocpp.engines.runtimes.graph_cache import CacheUnusable, GraphCache
 
 # Read when the library is loaded: 1.32 would otherwise report its use to its makers.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
@@ -74,15 +74,18 @@ def open_onnx(
             raise LoadError(f"{path}: this ONNX Runtime has no {name}; it has {', '.join(available)}", param="backend")
     settings = _settings(options, threads)
     on_cpu = [name for name, _ in providers] == [CPU]
-    session = None
+    session, uncached = None, ""
     if path.suffix == ".onnx" and options.cache_optimized and on_cpu and cache_dir is not None:
-        session = _open_cached(path, settings, GraphCache(cache_dir))
+        try:
+            session = _open_cached(path, settings, GraphCache(cache_dir))
+        except CacheUnusable as error:
+            uncached = str(error)
     if session is None:
         session = _open(path, settings, providers)
     placed = tuple(session.get_providers())
     if providers and placed[0] != providers[0][0]:
         raise LoadError(f"{path}: {providers[0][0]} did not take the graph; it would run on {', '.join(placed)}")
-    return OnnxGraph(session, path, threads=settings["threads"])
+    return OnnxGraph(session, path, threads=settings["threads"], uncached=uncached)
 
 
 def _settings(options: GraphOptions, threads: int) -> dict[str, Any]:
@@ -119,8 +122,8 @@ def _open(path: Path, settings: Mapping[str, Any], providers: Sequence[Provider]
         return ort.InferenceSession(str(path), options, providers=chosen)
 
 
-def _open_cached(path: Path, settings: Mapping[str, Any], cache: GraphCache) -> "ort.InferenceSession | None":
-    """A session from the cache, filled first where need be; None, with a warning, when the cache cannot be used."""
+def _open_cached(path: Path, settings: Mapping[str, Any], cache: GraphCache) -> "ort.InferenceSession":
+    """A session from the cache, filled first where need be. Raises `CacheUnusable`."""
 
     def build(target: Path) -> None:
         options = _session_options(settings)
@@ -134,16 +137,13 @@ def _open_cached(path: Path, settings: Mapping[str, Any], cache: GraphCache) -> 
         try:
             entry = cache.find(path, variant, build)
         except LoadError as error:  # a full disk too; where the file itself is at fault, opening it will say so
-            log.warning("the optimised graph of %s cannot be written: %s", path.name, error)
-            return None
-        if entry is None:
-            return None
+            raise CacheUnusable(f"the optimised graph cannot be written: {error.message}") from error
         try:
             return _open(entry, settings, [(CPU, {})])
         except LoadError as error:
             log.warning("the cached graph of %s is damaged: %s", path.name, error)
             cache.drop(entry)
-    return None
+    raise CacheUnusable(f"{entry.name} is damaged again after it was made anew")
 
 
 @contextmanager
@@ -181,12 +181,13 @@ def _is_allocation_failure(error: Exception) -> bool:
 class OnnxGraph:
     """A `Graph` over an inference session."""
 
-    def __init__(self, session: "ort.InferenceSession", path: Path, *, threads: int) -> None:
+    def __init__(self, session: "ort.InferenceSession", path: Path, *, threads: int, uncached: str) -> None:
         self._session: ort.InferenceSession | None = session
         self._path = path
         self._inputs = [_tensor(item) for item in session.get_inputs()]
         self._outputs = [_tensor(item) for item in session.get_outputs()]
-        self._placement = GraphPlacement(RUNTIME, tuple(session.get_providers()), {"threads": str(threads)})
+        details = {"threads": str(threads)}
+        self._placement = GraphPlacement(RUNTIME, tuple(session.get_providers()), details, uncached)
 
     @property
     def inputs(self) -> Sequence[TensorSpec]:

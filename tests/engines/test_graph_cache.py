@@ -1,12 +1,12 @@
 """Entries are built once, rebuilt when anything they depend on changes, and never stand in the way of a load."""
 
-import logging
 import os
 from pathlib import Path
 
 import pytest
 
-from audiocpp.engines.runtimes.graph_cache import GraphCache
+from audiocpp.engines.runtimes.graph_cache import CacheUnusable, GraphCache
+from audiocpp.engines.whole_files import UNFINISHED
 
 
 class Builder:
@@ -89,18 +89,31 @@ def test_a_failed_build_leaves_nothing_behind(source: Path, folder: Path) -> Non
     assert [path.suffix for path in folder.iterdir()] == [".sha256"]
 
 
-@pytest.mark.parametrize("problem", ["a file in its place", "no space"])
-def test_a_folder_that_cannot_be_used_is_said_and_done_without(
-    source: Path, folder: Path, problem: str, caplog: pytest.LogCaptureFixture
-) -> None:
+@pytest.mark.parametrize("problem", ["Not a directory", "No space left on device"])
+def test_a_folder_that_cannot_be_used_is_said_with_the_reason(source: Path, folder: Path, problem: str) -> None:
     def build(target: Path) -> None:
         raise OSError(28, "No space left on device")
 
-    if problem == "a file in its place":
+    if problem == "Not a directory":
         folder.parent.write_bytes(b"")
-    with caplog.at_level(logging.WARNING):
-        assert GraphCache(folder).find(source, "v1", build) is None
-    assert "voice.onnx is loaded without the cache" in caplog.text
+    with pytest.raises(CacheUnusable, match=f"{folder}: {problem}"):
+        GraphCache(folder).find(source, "v1", build)
+
+
+def test_what_a_killed_process_was_building_is_removed_by_the_next_build(source: Path, folder: Path) -> None:
+    folder.mkdir(parents=True)
+    left = folder / f"{UNFINISHED}abc.ort"
+    left.write_bytes(b"half")
+    GraphCache(folder).find(source, "v1", Builder(source))
+    assert not left.exists()
+
+
+def test_what_another_process_is_building_is_left_alone(source: Path, folder: Path) -> None:
+    def build(target: Path) -> None:
+        GraphCache(folder).find(source, "v2", Builder(source))
+        target.write_bytes(b"complete")
+
+    assert GraphCache(folder).find(source, "v1", build).read_bytes() == b"complete"
 
 
 def test_a_dropped_entry_is_built_again(source: Path, folder: Path) -> None:

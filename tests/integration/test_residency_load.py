@@ -4,13 +4,13 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx
 import pytest
 from tests.integration.daemon_process import MODELS, DaemonProcess, running_daemon
+from tests.integration.sampling import sampled
 
 from audiocpp.daemon.memory import private_bytes
 
@@ -75,29 +75,6 @@ class Clients:
             return self._judge(reply, right=lambda reply: reply.content[:4] == b"RIFF" and len(reply.content) > 40_000)
 
         return speak
-
-
-@contextmanager
-def sampled(measure: Callable[[], None], *, every_s: float) -> Iterator[None]:
-    """Calls `measure` in a thread until the block ends; what it raises fails the test."""
-    ended, failures = threading.Event(), []
-
-    def loop() -> None:
-        while not ended.wait(every_s):
-            try:
-                measure()
-            except Exception as error:  # noqa: BLE001 - fails the test, below
-                failures.append(error)
-                return
-
-    thread = threading.Thread(target=loop)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
-    assert not failures, failures[0]
 
 
 def workers_of(daemon: DaemonProcess) -> dict[int, str]:
