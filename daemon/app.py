@@ -16,6 +16,7 @@ from audiocpp.daemon.admin import Admin
 from audiocpp.daemon.config import ServerConfig
 from audiocpp.daemon.errors import DaemonError
 from audiocpp.daemon.http.app import create_app
+from audiocpp.daemon.references import check_presets
 from audiocpp.daemon.services import Services, build_services
 from audiocpp.daemon.serving import Listener, ServingLimits, open_tcp_listener, open_unix_listener, serve
 from audiocpp.daemon.spool import UPLOADS
@@ -57,6 +58,7 @@ async def _serve(services: Services, public: Listener, admin: Listener, announce
     )
     async with trio.open_nursery() as nursery:
         await nursery.start(services.serve)
+        await check_presets(services.registry, services.codecs)
         backend = Admin(services, url=url, pid=os.getpid(), nursery=nursery)
         async with trio.open_nursery() as planes:
             await planes.start(partial(serve, create_app(services), [public], limits=limits, stop=stop))

@@ -1,7 +1,7 @@
 """Media files to PCM and back, by the codec worker. The control process only moves the bytes."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from audiocpp.daemon.worker_entry import run_codec_worker
 from audiocpp.daemon.worker_run import WorkerRun
 from audiocpp.daemon.workers import Worker, start_worker
 from audiocpp.engines import wire
-from audiocpp.engines.tasks import AudioChunk, AudioFormat, AudioInfo, EncodedData, OptionValue, TaskRequest
+from audiocpp.engines.tasks import AudioChunk, AudioFormat, AudioInfo, EncodedData, OptionValue, TaskEvent, TaskRequest
 
 JOBS_AT_ONCE = 2
 """Computing threads of the codec worker; further jobs take turns with them, block by block."""
@@ -45,6 +45,13 @@ class DecodedAudio:
         async for block in self._rest:
             yield self._counted(block)
 
+    async def whole(self) -> bytes:
+        """All of it. For audio whose length has a small bound."""
+        pcm = bytearray()
+        async for block in self:
+            pcm += block
+        return bytes(pcm)
+
     def _counted(self, block: bytes) -> bytes:
         self.duration_s += len(block) / 4 / self._sample_rate
         return block
@@ -63,9 +70,10 @@ class Encoder:
         self._run.finish()
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        async for event in self._run.events():
-            assert isinstance(event, EncodedData)
-            yield event.data
+        async with aclosing(self._run.events()) as events:
+            async for event in events:
+                assert isinstance(event, EncodedData)
+                yield event.data
 
 
 class Codecs:
@@ -91,22 +99,25 @@ class Codecs:
 
     @asynccontextmanager
     async def decode(
-        self, source: bytes | Path, *, sample_rate: int, max_seconds: float
+        self, source: bytes | Path, *, sample_rate: int, max_seconds: float, param: str = "file"
     ) -> AsyncIterator[DecodedAudio]:
         """Decodes a file to mono at `sample_rate` Hz; its first block has been decoded when the block is entered.
+
+        `param` is the field of the request that the file came in: errors name it.
 
         Raises:
             InvalidRequest: no readable audio, or a file that brings the decoder down.
             UnsupportedMedia: a container or codec that is known but not decoded here.
             BodyTooLarge: longer than `max_seconds` (also while iterating).
         """
-        options: dict[str, OptionValue] = {"sample_rate": sample_rate, "max_seconds": max_seconds}
+        options: dict[str, OptionValue] = {"sample_rate": sample_rate, "max_seconds": max_seconds, "param": param}
         if isinstance(source, Path):
             options["path"] = str(source)
         job = await self._begin(TaskRequest(task="decode", options=options), source)
         try:
-            yield DecodedAudio(job.info, job.first, _blocks(job.run), sample_rate)
+            yield DecodedAudio(job.info, job.first, _blocks(job.events), sample_rate)
         finally:
+            await job.events.aclose()
             await _end(job.run, "decode")
             if job.alone is not None:
                 job.alone.stop()
@@ -120,7 +131,8 @@ class Codecs:
         try:
             return replace(await _open(alone, request, source), alone=alone)
         except WorkerDied as error:
-            raise InvalidRequest(f"file: the decoder failed on it ({error})", param="file") from error
+            param = str(request.options["param"])
+            raise InvalidRequest(f"{param}: the decoder failed on it ({error})", param=param) from error
         except BaseException:
             alone.stop()
             raise
@@ -166,6 +178,7 @@ class _DecodeJob:
     """A file whose first block has been decoded. `alone`: the process made for it, ended with it."""
 
     run: WorkerRun
+    events: AsyncGenerator[TaskEvent]
     info: AudioInfo
     first: bytes | None
     alone: Worker | None = None
@@ -173,22 +186,23 @@ class _DecodeJob:
 
 async def _open(worker: Worker, request: TaskRequest, source: bytes | Path) -> _DecodeJob:
     run = worker.open(_MODEL, request)
+    events = run.events()
     try:
         if isinstance(source, bytes):
             await run.push(source)
             run.finish()
-        events = run.events()
         info = await anext(events)
         assert isinstance(info, AudioInfo)
         first = await anext(events, None)
     except BaseException:
+        await events.aclose()
         await _end(run, "decode")
         raise
-    return _DecodeJob(run, info, first.pcm if isinstance(first, AudioChunk) else None)
+    return _DecodeJob(run, events, info, first.pcm if isinstance(first, AudioChunk) else None)
 
 
-async def _blocks(run: WorkerRun) -> AsyncIterator[bytes]:
-    async for event in run.events():
+async def _blocks(events: AsyncIterator[TaskEvent]) -> AsyncIterator[bytes]:
+    async for event in events:
         assert isinstance(event, AudioChunk)
         yield event.pcm
 

@@ -11,6 +11,7 @@ import msgspec
 from audiocpp.daemon.config import ModelConfig, ServerConfig, VoicePreset
 from audiocpp.daemon.errors import ConfigError
 from audiocpp.daemon.registry import ModelEntry, Registry
+from audiocpp.daemon.voices import named_presets
 from audiocpp.engines.catalog import Catalog
 from audiocpp.engines.errors import InvalidInput, SpecError
 from audiocpp.engines.options import check_options
@@ -21,6 +22,9 @@ T = TypeVar("T")
 
 SPEC_TASKS = {"clon": "clone", "vdes": "design", "gen": "music"}
 """Task words of the configuration that specs spell differently."""
+
+MAX_RECORDING_BYTES = 16 << 20
+"""Largest recording of a preset: a minute of it in any form of WAV, which is held in memory."""
 
 FOREIGN_SUFFIXES = (".gguf", ".ggml", ".safetensors", ".pt", ".pth", ".bin")
 """Weights of other runtimes, which a configuration from elsewhere may name."""
@@ -82,6 +86,7 @@ class _EntryBuilder:
             default_request_options=self._request_options(model.default_request_options, "default_request_options"),
             voice_presets=self._presets(),
             default_voice_preset=model.default_voice_preset,
+            recordings=self._recordings(),
             load_key=load_key,
             worker_name=model.worker or load_key,
         )
@@ -167,11 +172,30 @@ class _EntryBuilder:
             raise ConfigError(f"{self._at}.{key}: {error.message}") from error
 
     def _presets(self) -> Mapping[str, VoicePreset]:
-        for name, preset in self._model.voice_presets.items():
-            self._request_options(preset.options, f"voice_presets.{name}.options")
-        if isinstance(self._model.default_voice_preset, VoicePreset):
-            self._request_options(self._model.default_voice_preset.options, "default_voice_preset.options")
+        for at, preset in named_presets(self._model.voice_presets, self._model.default_voice_preset):
+            self._request_options(preset.options, f"{at}.options")
         return self._model.voice_presets
+
+    def _recordings(self) -> dict[Path, bytes]:
+        """Read now: what happens to the files later changes nothing."""
+        presets = named_presets(self._model.voice_presets, self._model.default_voice_preset)
+        return {
+            preset.voice_ref: self._recording(preset.voice_ref, at=f"{self._at}.{at}.voice_ref")
+            for at, preset in presets
+            if preset.voice_ref is not None
+        }
+
+    def _recording(self, path: Path, *, at: str) -> bytes:
+        if not self._spec.takes_reference:
+            raise ConfigError(f"{at}: {self._model.family} does not speak like a recording")
+        try:
+            with path.open("rb") as file:
+                data = file.read(MAX_RECORDING_BYTES + 1)
+        except OSError as error:
+            raise ConfigError(f"{at}: {path} cannot be read: {error.strerror}") from error
+        if len(data) > MAX_RECORDING_BYTES:
+            raise ConfigError(f"{at}: {path} is larger than the {MAX_RECORDING_BYTES} bytes accepted")
+        return data
 
     def _load_key(self, package: PackageSpec, options: Mapping[str, OptionValue]) -> str:
         """Package and a digest of all that makes the loaded model a different one."""

@@ -24,6 +24,7 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
         request_timeout_ms: longest run; 0 means none.
         keep_alive_ms: from the last release to the unload; -1 never, 0 at once.
         memory_limit_mb: 0 means none.
+        recordings: what the `voice_ref`s of its presets held when the entry was registered.
         load_key: equal for entries that share one loaded model; also says which model it is, for logs.
         worker_name: equal for entries that share one worker process.
     """
@@ -56,6 +57,7 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
     default_request_options: Mapping[str, OptionValue]
     voice_presets: Mapping[str, VoicePreset]
     default_voice_preset: str | VoicePreset | None
+    recordings: Mapping[Path, bytes]
     load_key: str
     worker_name: str
 
@@ -73,17 +75,21 @@ class Registry:
             raise ModelNotFound(f"unknown model id: {name!r}; configured: {_listed(self.entries)}", param="model")
         return self._names[name]
 
-    def resolve(self, name: str | None, *, task: TaskName, mode: Mode | None) -> ModelEntry:
-        """The entry for a request to a route of `task`; without a name the only one that the route can use.
+    def resolve(self, name: str | None, *, task: TaskName | None, mode: Mode | None) -> ModelEntry:
+        """The entry for a request to a route of `task`; without a name the only one that the route can use. None: the
+        route runs any task.
 
         A streaming route needs a streaming entry. An offline route takes either when it is named, and prefers
         offline entries when it is not. Raises `ModelNotFound`, or `InvalidRequest` that lists what would do.
         """
         usable = [
-            entry for entry in self.entries.values() if entry.task == task and mode in (None, "offline", entry.mode)
+            entry
+            for entry in self.entries.values()
+            if task in (None, entry.task) and mode in (None, "offline", entry.mode)
         ]
         accepted = _listed(entry.id for entry in usable)
-        route = f"{mode} {task}" if mode == "streaming" else task
+        does = task or "a task"
+        route = f"{mode} {does}" if mode == "streaming" else does
         if name:
             entry = self.find(name)
             if entry not in usable:

@@ -25,6 +25,8 @@ from audiocpp.daemon.pressure import memory_pressure
 from audiocpp.daemon.registry import ModelEntry, Registry
 from audiocpp.daemon.residents import Residents, not_installed
 from audiocpp.daemon.supervisor import Supervisor
+from audiocpp.daemon.worker_entry import run_worker
+from audiocpp.daemon.workers import Entry
 from audiocpp.engines import wire
 from audiocpp.engines.catalog import Catalog
 from audiocpp.engines.host import HostFacts, read_host
@@ -65,8 +67,13 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
             task_status.started()
 
 
-def build_services(config: ServerConfig, *, config_path: Path | None, environ: Mapping[str, str]) -> Services:
-    """Makes the parts; nothing runs yet. Raises `ConfigError` or `SpecError`."""
+def build_services(
+    config: ServerConfig, *, config_path: Path | None, environ: Mapping[str, str], worker: Entry = run_worker
+) -> Services:
+    """Makes the parts; nothing runs yet. `worker` is what a worker process runs.
+
+    Raises `ConfigError` or `SpecError`.
+    """
     catalog = Catalog.load(*filter(None, [config.model_spec_override]))
     registry = build_registry(config, catalog)
     store = PackageStore(paths.models_root(environ, flag=config.models_root), catalog)
@@ -92,6 +99,7 @@ def build_services(config: ServerConfig, *, config_path: Path | None, environ: M
             pressure=memory_pressure,
         ),
         threads=host.cores,
+        entry=worker,
         metrics=metrics,
         remove_unfinished=lambda: remove_left_over(graphs),
     )

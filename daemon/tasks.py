@@ -1,7 +1,7 @@
 """The one way from a request to its events, whatever the transport: slot, lease, run."""
 
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import aclosing, asynccontextmanager, contextmanager
 
 import msgspec
 import trio
@@ -62,12 +62,13 @@ class TaskRun:
 
     async def __aiter__(self) -> AsyncIterator[TaskEvent]:
         """The events until the run's end. Raises what made it fail, after the events before that."""
-        async for event in self._run.events():
-            if self._first_event_ms is None:
-                self._first_event_ms = (trio.current_time() - self._opened) * 1e3
-            if isinstance(event, AudioChunk):
-                self._output_s += len(event.pcm) / 4 / event.channels / event.sample_rate
-            yield event
+        async with aclosing(self._run.events()) as events:
+            async for event in events:
+                if self._first_event_ms is None:
+                    self._first_event_ms = (trio.current_time() - self._opened) * 1e3
+                if isinstance(event, AudioChunk):
+                    self._output_s += len(event.pcm) / 4 / event.channels / event.sample_rate
+                yield event
 
     @property
     def timing(self) -> RunTiming:

@@ -3,12 +3,17 @@
 A name from a request is only compared with names that are known; it never becomes part of a path.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from audiocpp.daemon.config import VoicePreset
+
+OPENAI_VOICES = frozenset(
+    {"alloy", "ash", "ballad", "cedar", "coral", "echo", "fable", "marin", "nova", "onyx", "sage", "shimmer", "verse"}
+)
+"""What clients of OpenAI's API must send. A model has such a voice, or is asked for its default one."""
 
 TRANSCRIPTS = "prompt_text"
 """The file beside the recordings that says what is spoken in them, one `name|transcript` a line."""
@@ -29,12 +34,15 @@ class VoiceChoice(msgspec.Struct, frozen=True):
         voice_ref: a recording to clone from, when the server provides it.
         reference_text: what is said in that recording. A request's own text wins over it.
         options: request options of a preset, as texts. A request's own options win, key by key.
+        name: of what speaks: the voice of the model, else the preset or recording; empty for the model's default and
+            for a recording of the request.
     """
 
     voice_id: str = ""
     voice_ref: Path | None = None
     reference_text: str = ""
     options: Mapping[str, str] = msgspec.field(default_factory=dict)
+    name: str = ""
 
 
 def choose_voice(
@@ -44,8 +52,11 @@ def choose_voice(
     presets: Mapping[str, VoicePreset],
     default: str | VoicePreset | None,
     library: Mapping[str, Recording],
+    own: Sequence[str],
 ) -> VoiceChoice:
     """The voice for a request: a preset, else a recording, else a voice of the model by that name, else the default.
+
+    A name that OpenAI's clients send is the model's voice that carries it, `af_alloy` for `alloy`, else the default.
 
     Args:
         name: the request's `voice`; empty counts as absent.
@@ -53,30 +64,52 @@ def choose_voice(
             the library is used, and the default does not apply.
         presets, default: of the entry. A `default` that is a string names one of `presets`.
         library: recordings by name; empty for a family that cannot clone.
+        own: the voices of the model, as far as they are known.
     """
-    if not name:
-        return VoiceChoice() if sends_reference or default is None else _of_default(presets, default)
-    if name in presets:
-        return _of_preset(presets[name], sends_reference=sends_reference)
-    if name in library and not sends_reference:
-        return VoiceChoice(voice_ref=library[name].path, reference_text=library[name].transcript)
-    return VoiceChoice(voice_id=name)
+    if name and name in presets:
+        return _of_preset(presets[name], name, sends_reference=sends_reference)
+    if name and name in library and not sends_reference:
+        return VoiceChoice(voice_ref=library[name].path, reference_text=library[name].transcript, name=name)
+    voice = _own_voice(name, own) if name else ""
+    if voice:
+        return VoiceChoice(voice_id=voice, name=voice)
+    return VoiceChoice() if sends_reference or default is None else _of_default(presets, default)
+
+
+def _own_voice(name: str, own: Sequence[str]) -> str:
+    """The model's voice that `name` means; empty for its default."""
+    if name not in OPENAI_VOICES or name in own:
+        return name
+    return next((voice for voice in own if voice.rpartition("_")[2] == name), "")
 
 
 def _of_default(presets: Mapping[str, VoicePreset], default: str | VoicePreset) -> VoiceChoice:
-    preset = presets[default] if isinstance(default, str) else default
-    return _of_preset(preset, sends_reference=False)
+    if isinstance(default, str):
+        return _of_preset(presets[default], default, sends_reference=False)
+    return _of_preset(default, "default", sends_reference=False)
 
 
-def _of_preset(preset: VoicePreset, *, sends_reference: bool) -> VoiceChoice:
+def _of_preset(preset: VoicePreset, name: str, *, sends_reference: bool) -> VoiceChoice:
     """A preset's transcript goes with its own recording, and is dropped together with it."""
     replaced = sends_reference and preset.voice_ref is not None
+    voice_ref = None if sends_reference else preset.voice_ref
     return VoiceChoice(
         voice_id=preset.voice_id,
-        voice_ref=None if sends_reference else preset.voice_ref,
+        voice_ref=voice_ref,
         reference_text="" if replaced else preset.reference_text,
         options=preset.options,
+        name=preset.voice_id or (name if voice_ref else ""),
     )
+
+
+def named_presets(
+    presets: Mapping[str, VoicePreset], default: str | VoicePreset | None
+) -> Iterator[tuple[str, VoicePreset]]:
+    """All presets of an entry, each with its place in the entry's configuration."""
+    for name, preset in presets.items():
+        yield f"voice_presets.{name}", preset
+    if isinstance(default, VoicePreset):
+        yield "default_voice_preset", default
 
 
 def voice_names(*sources: Iterable[str]) -> list[str]:

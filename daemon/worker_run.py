@@ -1,7 +1,7 @@
 """One run in a worker, seen from the control process: its windows, its events, its end."""
 
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 
 import trio
 
@@ -67,7 +67,7 @@ class WorkerRun:
         """No further input."""
         self._send(wire.FinishRun(self.id))
 
-    async def events(self) -> AsyncIterator[TaskEvent]:
+    async def events(self) -> AsyncGenerator[TaskEvent]:
         """The run's events until its end. Raises the run's error after the events that came before it."""
         while True:
             while self._events:

@@ -48,8 +48,8 @@ ACCEPTED = "WAV, FLAC, OGG (Opus, Vorbis), MP3, AIFF, AU, CAF, W64 and RF64"
 
 
 class Codec:
-    """Tasks `decode` (option `path`, or the file as input; `sample_rate` in Hz; `max_seconds`) and `encode` (`format`;
-    `streamed`).
+    """Tasks `decode` (option `path`, or the file as input; `sample_rate` in Hz; `max_seconds`; `param`, which errors
+    name) and `encode` (`format`; `streamed`).
 
     `decode` answers with one `AudioInfo`, then `AudioChunk`s: mono at `sample_rate`. `encode` takes PCM in the
     request's audio format and answers with `EncodedData`: at the end, or as it is made when `streamed`.
@@ -83,7 +83,9 @@ def _decode(request: TaskRequest) -> Run:
         whole += item.data
     source = str(path) if path else io.BytesIO(whole)
     options = request.options
-    media = MediaFile(source, int(options["sample_rate"]), float(options["max_seconds"]))
+    media = MediaFile(
+        source, int(options["sample_rate"]), float(options["max_seconds"]), param=str(options.get("param", "file"))
+    )
     try:
         (info,) = yield Work(_open, [media])
         yield info
@@ -116,10 +118,11 @@ class SequentialFile(soundfile.SoundFile):  # type: ignore[misc]
 
 
 class MediaFile:
-    """An audio file read as mono float32 at `sample_rate` Hz, wherever it came from."""
+    """An audio file read as mono float32 at `sample_rate` Hz, wherever it came from. Errors name `param`."""
 
-    def __init__(self, source: str | io.BytesIO, sample_rate: int, max_seconds: float) -> None:
+    def __init__(self, source: str | io.BytesIO, sample_rate: int, max_seconds: float, *, param: str) -> None:
         self.sample_rate = sample_rate
+        self._param = param
         self._source = source
         self._max_seconds = max_seconds
         self._file: SequentialFile | None = None
@@ -129,12 +132,12 @@ class MediaFile:
         self._ended = False
 
     def open(self) -> AudioInfo:
-        """Reads the header. Raises `InvalidInput` or `UnsupportedMedia`, both with `param="file"`."""
+        """Reads the header. Raises `InvalidInput` or `UnsupportedMedia`."""
         try:
             file = self._file = SequentialFile(self._source)
         except soundfile.LibsndfileError as error:
             raise self._refusal(error) from error
-        _check_rate(file.samplerate)
+        self._check_rate(file.samplerate)
         self._block_frames = min(int(BLOCK_S * file.samplerate), BLOCK_SAMPLES // file.channels)
         if file.samplerate != self.sample_rate:
             self._resampler = soxr.ResampleStream(file.samplerate, self.sample_rate, 1, dtype="float32")
@@ -156,7 +159,7 @@ class MediaFile:
                 block = self._file.read(self._block_frames, dtype="float32", always_2d=True)
             except soundfile.LibsndfileError as error:
                 at = self._frames_read / self._file.samplerate
-                raise InvalidInput(f"file: damaged after {at:.2f} s: {error.error_string}", param="file") from error
+                raise self._invalid(f"damaged after {at:.2f} s: {error.error_string}") from error
             self._count(len(block))
             self._ended = len(block) == 0
             samples = self._resample(block.mean(axis=1, dtype=np.float32))
@@ -179,33 +182,33 @@ class MediaFile:
         assert self._file is not None
         self._frames_read += frames
         if self._frames_read > self._max_seconds * self._file.samplerate:
-            raise TooLarge(f"file: longer than {self._max_seconds:g} s of audio (max_audio_seconds)", param="file")
+            limit = f"longer than {self._max_seconds:g} s of audio (max_audio_seconds)"
+            raise TooLarge(f"{self._param}: {limit}", param=self._param)
+
+    def _check_rate(self, rate_hz: int) -> None:
+        """Resampling from rates that no recording has takes minutes and gigabytes."""
+        if not MIN_SAMPLE_RATE_HZ <= rate_hz <= MAX_SAMPLE_RATE_HZ:
+            accepted = f"{MIN_SAMPLE_RATE_HZ}..{MAX_SAMPLE_RATE_HZ} Hz"
+            raise self._invalid(f"its sample rate {rate_hz} is outside {accepted}")
 
     def _refusal(self, error: soundfile.LibsndfileError) -> InvalidInput | UnsupportedMedia:
         try:
-            return _unreadable(self._head(), error)
+            recognised = _undecodable(self._head())
         except OSError as cause:
-            return InvalidInput(f"file: cannot be read: {cause.strerror}", param="file")
+            return self._invalid(f"cannot be read: {cause.strerror}")
+        if recognised:
+            message = f"{self._param}: {recognised} cannot be decoded here; accepted are {ACCEPTED}"
+            return UnsupportedMedia(message, param=self._param)
+        return self._invalid(f"no readable audio ({error.error_string}); accepted are {ACCEPTED}")
+
+    def _invalid(self, why: str) -> InvalidInput:
+        return InvalidInput(f"{self._param}: {why}", param=self._param)
 
     def _head(self) -> bytes:
         if isinstance(self._source, io.BytesIO):
             return self._source.getvalue()[:_HEAD_BYTES]
         with open(self._source, "rb") as file:  # noqa: PTH123 - a plain name from the wire
             return file.read(_HEAD_BYTES)
-
-
-def _check_rate(rate_hz: int) -> None:
-    """Resampling from rates that no recording has takes minutes and gigabytes."""
-    if not MIN_SAMPLE_RATE_HZ <= rate_hz <= MAX_SAMPLE_RATE_HZ:
-        raise InvalidInput(
-            f"file: its sample rate {rate_hz} is outside {MIN_SAMPLE_RATE_HZ}..{MAX_SAMPLE_RATE_HZ} Hz", param="file"
-        )
-
-
-def _unreadable(head: bytes, error: soundfile.LibsndfileError) -> InvalidInput | UnsupportedMedia:
-    if recognised := _undecodable(head):
-        return UnsupportedMedia(f"file: {recognised} cannot be decoded here; accepted are {ACCEPTED}", param="file")
-    return InvalidInput(f"file: no readable audio ({error.error_string}); accepted are {ACCEPTED}", param="file")
 
 
 def _undecodable(head: bytes) -> str:

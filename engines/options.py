@@ -7,6 +7,9 @@ from audiocpp.engines.errors import InvalidInput
 from audiocpp.engines.spec import OptionSpec
 from audiocpp.engines.tasks import OptionValue
 
+WHOLE_NUMBERS = range(-(2**63), 2**64)
+"""What a worker can be sent."""
+
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 
 
@@ -77,12 +80,11 @@ def _parsed(row: OptionSpec, value: object) -> int | float:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise ValueError(f"{value!r} is not a number")
     try:
-        number = float(value)
         if row.type == "float":
-            return number
+            return float(value)
         whole = int(value)
     except (ValueError, OverflowError) as error:
         raise ValueError(f"{value!r} is not {'a number' if row.type == 'float' else 'a whole number'}") from error
-    if whole != number:
-        raise ValueError(f"{value!r} is not a whole number")
+    if (isinstance(value, float) and whole != value) or whole not in WHOLE_NUMBERS:
+        raise ValueError(f"{value!r} is not a whole number of 64 bits")
     return whole

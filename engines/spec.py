@@ -19,6 +19,12 @@ Sha256 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
 Positive = Annotated[int, Meta(ge=1)]
 SampleRate = Annotated[int, Meta(ge=1000, le=384_000)]
 
+SPEAKER_REFERENCE = "speaker_reference"
+"""The tag of a family that speaks like a recording."""
+
+MAX_REFERENCE_RATE_HZ = 48_000
+"""A minute at this rate fits into a request's frame."""
+
 OptionType = Literal["bool", "int", "float", "string", "enum", "path", "audio_path"]
 Status = Literal["experimental", "beta", "stable"]
 Runtime = Literal["onnxruntime"]
@@ -148,6 +154,7 @@ class PackageFile(_Strict, frozen=True, kw_only=True):
 class PackageSpec(_Strict, frozen=True, kw_only=True):
     """A set of files that is pulled as one and lies in one folder of the models root.
 
+    `voices` are the names that a request's `voice` may have, the default first; empty: it has one voice without a name.
     `output_sample_rate_hz` is set where the package fixes the rate of what it generates.
     """
 
@@ -196,6 +203,15 @@ class ModelSpec(_Strict, frozen=True, kw_only=True):
     options: Options = Options()
     companions: dict[str, Companion] = {}
     packages: Annotated[tuple[PackageSpec, ...], Meta(min_length=1)]
+
+    @property
+    def takes_reference(self) -> bool:
+        """Whether it speaks like a recording that comes with the request."""
+        return any(SPEAKER_REFERENCE in tags for tags in self.capabilities.values())
+
+    def declares(self, option: str) -> bool:
+        """Whether a request may set this option."""
+        return any(row.name == option for row in self.options.request)
 
     @property
     def default_package(self) -> PackageSpec:

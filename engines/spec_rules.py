@@ -7,7 +7,14 @@ import msgspec
 
 from audiocpp.engines.errors import SpecError
 from audiocpp.engines.options import check_option
-from audiocpp.engines.spec import ModelSpec, OptionSpec, PackageFile, PackageSpec, is_inside
+from audiocpp.engines.spec import (
+    MAX_REFERENCE_RATE_HZ,
+    ModelSpec,
+    OptionSpec,
+    PackageFile,
+    PackageSpec,
+    is_inside,
+)
 
 _decoder = msgspec.json.Decoder(ModelSpec)
 
@@ -28,6 +35,7 @@ def parse_spec(data: bytes, *, origin: str) -> ModelSpec:
 
 def _faults(spec: ModelSpec) -> Iterator[tuple[str, str]]:
     yield from _slot_faults(spec)
+    yield from _reference_faults(spec)
     for scope in ("request", "session", "load"):
         rows: tuple[OptionSpec, ...] = getattr(spec.options, scope)
         yield from _repeated(f"options.{scope}", "name", (row.name for row in rows))
@@ -45,6 +53,15 @@ def _slot_faults(spec: ModelSpec) -> Iterator[tuple[str, str]]:
     for mode, slots in (("offline", spec.slots.offline), ("streaming", spec.slots.streaming)):
         if slots.default > slots.max:
             yield f"slots.{mode}.default", f"{slots.default} is above max {slots.max}"
+
+
+def _reference_faults(spec: ModelSpec) -> Iterator[tuple[str, str]]:
+    rate_hz = spec.input_sample_rate_hz or 0
+    if spec.takes_reference and not 0 < rate_hz <= MAX_REFERENCE_RATE_HZ:
+        yield (
+            "input_sample_rate_hz",
+            f"a family that takes recordings of voices says their rate, at most {MAX_REFERENCE_RATE_HZ}",
+        )
 
 
 def _option_faults(where: str, row: OptionSpec) -> Iterator[tuple[str, str]]:

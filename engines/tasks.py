@@ -27,6 +27,17 @@ class AudioFormat(msgspec.Struct, frozen=True, kw_only=True):
         return self.channels * {"f32le": 4, "s16le": 2, "mulaw": 1, "alaw": 1}[self.encoding]
 
 
+class Reference(msgspec.Struct, frozen=True, kw_only=True):
+    """A recording of the voice to speak with: mono float32 little-endian PCM in [-1, 1].
+
+    `sample_rate` is the family's `input_sample_rate_hz`. What is said in the recording is the request option
+    `reference_text`, where the family takes one.
+    """
+
+    pcm: bytes
+    sample_rate: int
+
+
 class TaskRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One inference, whatever the transport. Input audio follows as `Push` frames in the format `audio`.
 
@@ -37,6 +48,7 @@ class TaskRequest(msgspec.Struct, frozen=True, kw_only=True):
         language: BCP-47 as the client sent it; empty means the model's default or detection.
         prompt: recognition context (asr).
         voice: a voice name of the model; empty means its default.
+        reference: a recording to speak like, for families with the capability `speaker_reference`.
         audio: the format of the PCM that will be pushed; None when the task takes no audio.
         options: request options by their declared names.
     """
@@ -47,6 +59,7 @@ class TaskRequest(msgspec.Struct, frozen=True, kw_only=True):
     language: str = ""
     prompt: str = ""
     voice: str = ""
+    reference: Reference | None = None
     audio: AudioFormat | None = None
     options: dict[str, OptionValue] = {}
 

@@ -19,7 +19,8 @@ KEY_SUBPROTOCOL = "openai-insecure-api-key."
 """How browsers send a key with a WebSocket: as a subprotocol, since they cannot set headers (OpenAI's client)."""
 
 EXPOSED_HEADERS = (
-    "X-AudioCPP-Wall-Ms, X-AudioCPP-Audio-Duration-Ms, X-AudioCPP-RTF, X-Request-Id, Server-Timing, Retry-After"
+    "X-AudioCPP-Wall-Ms, X-AudioCPP-Audio-Duration-Ms, X-AudioCPP-RTF, X-AudioCPP-Voice, "
+    "X-Request-Id, Server-Timing, Retry-After"
 )
 
 

@@ -1,7 +1,10 @@
 """POST /v1/audio/speech: text to a file of speech, or to a stream of it while it is being made."""
 
 import base64
+import string
 from contextlib import AbstractAsyncContextManager
+from functools import partial
+from urllib.parse import quote
 
 import trio
 from quart import Blueprint, Response
@@ -15,6 +18,11 @@ from audiocpp.daemon.tasks import TaskRun
 
 speech = Blueprint("speech", __name__)
 
+VOICE_HEADER = "X-AudioCPP-Voice"
+"""What speaks: a voice of the model, a preset, a recording. Letters beyond ASCII are percent-encoded in UTF-8."""
+
+_PLAIN = string.punctuation.replace("%", "") + " "
+
 STREAMED_CONTENT_TYPES = CONTENT_TYPES | {"pcm": "application/octet-stream"}
 
 
@@ -22,12 +30,16 @@ STREAMED_CONTENT_TYPES = CONTENT_TYPES | {"pcm": "application/octet-stream"}
 async def create_speech() -> Response:
     """Speaks a text: a file, or a stream while it is made."""
     wanted = await speech_of(await read_json(SpeechBody))
+    headers = {VOICE_HEADER: quote(wanted.voice, safe=_PLAIN)}
     if wanted.stream_format == "sse":
-        return await streamed_reply(lambda stream: _stream_events(wanted, stream))
+        return await streamed_reply(lambda stream: _stream_events(wanted, stream), headers=headers)
     if wanted.stream_format:
         content_type = STREAMED_CONTENT_TYPES[wanted.response_format]
-        return await streamed_reply(lambda stream: _stream_audio(wanted, stream), content_type=content_type)
-    return await _buffered(wanted)
+        produce = partial(_stream_audio, wanted)
+        return await streamed_reply(produce, content_type=content_type, headers=headers)
+    response = await _buffered(wanted)
+    response.headers.update(headers)
+    return response
 
 
 async def _buffered(wanted: Speech) -> Response:

@@ -1,6 +1,5 @@
 """The body of a speech request and what it asks for."""
 
-from collections.abc import Mapping
 from typing import Annotated
 
 import msgspec
@@ -8,11 +7,14 @@ from msgspec import UNSET, Meta, UnsetType
 
 from audiocpp.daemon.backend import backend
 from audiocpp.daemon.errors import InvalidRequest
-from audiocpp.daemon.http.voices import CLONE, voice_for
+from audiocpp.daemon.http.voice_reference import VoiceRef, sent_recording
+from audiocpp.daemon.http.voices import no_reference, voice_for
+from audiocpp.daemon.references import read_reference
 from audiocpp.daemon.registry import ModelEntry
 from audiocpp.daemon.request_fields import Flag, Milliseconds, flag, language_tag
 from audiocpp.daemon.request_options import COPIED_SCALARS, request_options, speed_option
-from audiocpp.engines.tasks import TaskRequest
+from audiocpp.daemon.voices import VoiceChoice
+from audiocpp.engines.tasks import OptionValue, Reference, TaskRequest
 
 CONTENT_TYPES = {
     "wav": "audio/wav",
@@ -37,9 +39,15 @@ class SpeechBody(msgspec.Struct, kw_only=True):
     model: Annotated[str | None, Meta(description="An entry or alias for `tts`; absent: the only one.")] = None
     input: Annotated[str, Meta(description="The text to speak.")]
     language: Annotated[str | None, Meta(description="BCP-47; reduced to what the model speaks.")] = None
-    voice: Annotated[str | None, Meta(description="A preset, or a voice of the model; empty: the default.")] = None
+    voice: Annotated[
+        str | None,
+        Meta(description="A preset, a recording of `voice_dir` or a voice of the model; empty: the default."),
+    ] = None
     voice_ref: Annotated[
-        str | dict[str, object] | None, Meta(description="A recording to speak like; refused by models that cannot.")
+        str | VoiceRef | None,
+        Meta(
+            description="A recording to speak like: the path of one, or the long form. Refused by models that cannot."
+        ),
     ] = None
     reference_text: Annotated[str | None, Meta(description="What is said in `voice_ref`.")] = None
     instructions: Annotated[str | None, Meta(description="Sets the option `instruction`.")] = None
@@ -72,10 +80,11 @@ class SpeechBody(msgspec.Struct, kw_only=True):
 
 
 class Speech(msgspec.Struct, frozen=True, kw_only=True):
-    """A validated request. `stream_format` is empty for a buffered reply."""
+    """A validated request. `voice` is what speaks. `stream_format` is empty for a buffered reply."""
 
     entry: ModelEntry
     request: TaskRequest
+    voice: str
     response_format: str
     stream_format: str
     busy_timeout_ms: int | None
@@ -87,20 +96,23 @@ async def speech_of(body: SpeechBody) -> Speech:
     if not body.input.strip():
         raise InvalidRequest("input is empty: there is nothing to speak", param="input")
     stream_format = _stream_format(body, entry)
-    voice = await voice_for(entry, body.voice)
-    _refuse_reference(body, entry)
-    options = {**voice.options, **(body.options or {})}
+    response_format = _response_format(body.response_format, stream_format)
+    language = language_tag(entry, body.language)
+    voice = await _voice(body, entry)
+    options = _options(body, entry, voice)
     return Speech(
         entry=entry,
         request=TaskRequest(
             task="tts",
             mode="streaming" if stream_format else "offline",
             text=body.input,
-            language=language_tag(entry, body.language),
+            language=language,
             voice=voice.voice_id,
-            options=request_options(entry, options, **_top_level(body, entry)),
+            reference=await _reference(body, entry, voice),
+            options=options,
         ),
-        response_format=_response_format(body.response_format, stream_format),
+        voice=voice.name,
+        response_format=response_format,
         stream_format=stream_format,
         busy_timeout_ms=body.busy_timeout_ms,
     )
@@ -129,20 +141,39 @@ def _response_format(name: str | None, stream_format: str) -> str:
     return name
 
 
-def _refuse_reference(body: SpeechBody, entry: ModelEntry) -> None:
+async def _voice(body: SpeechBody, entry: ModelEntry) -> VoiceChoice:
     for field in ("voice_ref", "reference_text"):
-        if getattr(body, field) and CLONE not in entry.spec.capabilities:
-            raise InvalidRequest(f"{field}: model {entry.id!r} does not speak like a recording", param=field)
+        if getattr(body, field) is not None and not entry.spec.takes_reference:
+            raise no_reference(entry, f"{field} is not used", param=field)
+    return await voice_for(entry, body.voice, sends_reference=body.voice_ref is not None)
 
 
-def _top_level(body: SpeechBody, entry: ModelEntry) -> Mapping[str, object]:
-    """Fields beside `options` that set an option."""
+def _options(body: SpeechBody, entry: ModelEntry, voice: VoiceChoice) -> dict[str, OptionValue]:
     if body.instruct is not None and body.instructions is not None:
         raise InvalidRequest("instruct and instructions are the same thing; send one of them", param="instructions")
+    if body.instructions is not None and not entry.spec.declares("instruction"):
+        raise InvalidRequest(f"instructions: model {entry.id!r} takes none", param="instructions")
     speed = body.speed if body.speed is not None else body.speaking_rate
-    return {
+    preset = dict(voice.options)
+    if voice.reference_text and entry.spec.declares("reference_text"):
+        preset["reference_text"] = voice.reference_text
+    return request_options(
+        entry,
+        body.options,
+        preset=preset,
         **{name: getattr(body, name) for name in COPIED_SCALARS},
-        "instruct": body.instruct,
-        "instruction": body.instructions,
+        reference_text=body.reference_text,
+        instruct=body.instruct,
+        instruction=body.instructions,
         **speed_option(entry, speed),
-    }
+    )
+
+
+async def _reference(body: SpeechBody, entry: ModelEntry, voice: VoiceChoice) -> Reference | None:
+    codecs = backend().services.codecs
+    if body.voice_ref is not None:
+        return await read_reference(codecs, entry, await sent_recording(body.voice_ref), param="voice_ref")
+    if voice.voice_ref is not None:
+        source = entry.recordings.get(voice.voice_ref, voice.voice_ref)
+        return await read_reference(codecs, entry, source, param="voice")
+    return None

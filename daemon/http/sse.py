@@ -4,6 +4,7 @@ import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import trio
@@ -18,6 +19,8 @@ CONTENT_TYPE = "text/event-stream; charset=utf-8"
 DONE = b"data: [DONE]\n\n"
 
 BUFFERED_PIECES = 16
+
+NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
 def event(data: Mapping[str, Any]) -> bytes:
@@ -50,15 +53,23 @@ class Stream:
 Produce = Callable[[Stream], Awaitable[None]]
 
 
-async def streamed_reply(produce: Produce, *, content_type: str = CONTENT_TYPE) -> Response:
+async def streamed_reply(
+    produce: Produce,
+    *,
+    content_type: str = CONTENT_TYPE,
+    headers: Mapping[str, str] = NO_HEADERS,
+    buffered_pieces: int = BUFFERED_PIECES,
+) -> Response:
     """A reply whose body `produce` emits, in a task that ends with the reply or with the client.
+
+    At most `buffered_pieces` wait for a client that reads slowly.
 
     What `produce` raises before the reply has begun is raised here, so that the reply still gets its status. An error
     after that becomes an error event, or breaks the body off where the content is not events.
     """
-    put, get = trio.open_memory_channel[bytes](BUFFERED_PIECES)
+    put, get = trio.open_memory_channel[bytes](buffered_pieces)
     await served_request().tasks.start(partial(_produce, produce, put, events=content_type == CONTENT_TYPE))
-    response = Response(_body(get), content_type=content_type)
+    response = Response(_body(get), headers=dict(headers), content_type=content_type)
     response.headers["Cache-Control"] = "no-cache"
     response.headers["X-Accel-Buffering"] = "no"
     return response

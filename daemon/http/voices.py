@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+import msgspec
 import trio
 from quart import Blueprint, Response, request
 
@@ -14,8 +15,11 @@ from audiocpp.engines.voice_mix import parse_voice_mix
 
 voices = Blueprint("voices", __name__)
 
-CLONE = "clone"
-"""The capability of a family that speaks like a recording."""
+RECORDING = "voice_ref"
+"""The name of what speaks when that is a recording of the request."""
+
+UNNAMED = "default"
+"""The same for a model whose voices have no names."""
 
 MIX = "voice-mixing"
 """The tag of a family that takes several of its voices for one."""
@@ -41,41 +45,59 @@ def model_voices(entry: ModelEntry) -> Iterator[str]:
     yield from entry.package.voices
 
 
-async def voice_for(entry: ModelEntry, name: str | None) -> VoiceChoice:
-    """What a speech request's `voice` means. Raises `InvalidRequest` for a name that nothing here has.
+async def voice_for(entry: ModelEntry, name: str | None, *, sends_reference: bool = False) -> VoiceChoice:
+    """What a speech request's `voice` means; its `name` is never empty. Raises `InvalidRequest` for an unknown name.
 
     Names are compared with lists, so one that looks like a path is answered as any other unknown one.
     """
-    library = await _library() if CLONE in entry.spec.capabilities else {}
+    library = await _library()
     choice = choose_voice(
         name,
-        sends_reference=False,
+        sends_reference=sends_reference,
         presets=entry.voice_presets,
         default=entry.default_voice_preset,
-        library=library,
+        library=library if entry.spec.takes_reference else {},
+        own=entry.package.voices,
     )
+    if choice.voice_id in library and choice.voice_id not in entry.package.voices and not entry.spec.takes_reference:
+        raise no_reference(entry, f"voice: {choice.voice_id!r} is a recording", param="voice")
+    if choice.voice_id:
+        check_voice(entry, choice.voice_id, param="voice", accepted=voice_names(model_voices(entry), library))
+    return msgspec.structs.replace(choice, name=choice.name or _unnamed(entry, sends_reference=sends_reference))
+
+
+def check_voice(entry: ModelEntry, voice: str, *, param: str, accepted: Sequence[str] = ()) -> None:
+    """Raises `InvalidRequest` for a name that no voice of the model has; it lists `accepted`, else those voices."""
     own = entry.package.voices
-    if choice.voice_id and own and not _parts(entry, choice.voice_id) <= set(own):
-        raise _unknown(entry, choice.voice_id, voice_names(model_voices(entry), library))
-    if choice.voice_id and not is_voice_name(choice.voice_id):
-        raise InvalidRequest(f"voice {choice.voice_id!r} is not a voice name", param="voice")
-    return choice
+    if own and not _parts(entry, voice, param=param) <= set(own):
+        raise _unknown(entry, voice, accepted or own, param=param)
+    if not is_voice_name(voice):
+        raise InvalidRequest(f"{param}: {voice!r} is not a voice name", param=param)
 
 
-def _parts(entry: ModelEntry, voice: str) -> set[str]:
+def no_reference(entry: ModelEntry, what: str, *, param: str) -> InvalidRequest:
+    """The refusal of a model that only has voices of its own."""
+    return InvalidRequest(f"{what}; model {entry.id!r} does not speak like a recording", param=param)
+
+
+def _unnamed(entry: ModelEntry, *, sends_reference: bool) -> str:
+    return RECORDING if sends_reference else next(iter(entry.package.voices), UNNAMED)
+
+
+def _parts(entry: ModelEntry, voice: str, *, param: str) -> set[str]:
     """The voices that `voice` mixes, where the model can; itself, where it cannot."""
     if MIX not in entry.spec.capabilities.get("tts", ()):
         return {voice}
     try:
         return set(parse_voice_mix(voice))
     except ValueError as error:
-        raise InvalidRequest(f"voice: {error}", param="voice") from error
+        raise InvalidRequest(f"{param}: {error}", param=param) from error
 
 
-def _unknown(entry: ModelEntry, voice: str, accepted: Sequence[str]) -> InvalidRequest:
+def _unknown(entry: ModelEntry, voice: str, accepted: Sequence[str], *, param: str) -> InvalidRequest:
     some = ", ".join(accepted[:_MOST_NAMED])
     more = f" and {len(accepted) - _MOST_NAMED} more" if len(accepted) > _MOST_NAMED else ""
-    return InvalidRequest(f"voice {voice!r} is unknown to {entry.id!r}; accepted are {some}{more}", param="voice")
+    return InvalidRequest(f"voice {voice!r} is unknown to {entry.id!r}; accepted are {some}{more}", param=param)
 
 
 async def _library() -> dict[str, Recording]:

@@ -186,6 +186,10 @@ def test_request_defaults_are_typed_and_may_leave_required_options_to_the_reques
             {"voice_presets": {"v": {"options": {"x": 1}}}},
             "models[0].voice_presets.v.options: unknown option 'x'; accepted: beams",
         ),
+        (
+            {"default_voice_preset": {"voice_ref": "own.wav"}},
+            "models[0].default_voice_preset.voice_ref: toy_asr does not speak like a recording",
+        ),
         ({"task": "tts"}, "models[0].task: 'tts' is not done by toy_asr; accepted: asr"),
         ({"family": "toy"}, "models[0].family: family 'toy' is not known; known: toy_asr, toy_tts"),
         ({"path": "gone"}, "models[0].path: expected an existing folder, got '/conf/gone'"),

@@ -19,6 +19,7 @@ ROWS = [
     row("rate", "float", low=0.25, high=4),
     row("free", "float"),
     row("text", "string"),
+    row("seed", "int"),
     row("vad", "enum"),
 ]
 
@@ -32,6 +33,8 @@ ROWS = [
         ("count", 8, 8),
         ("count", "3", 3),
         ("count", 3.0, 3),
+        ("seed", str(2**63 + 1), 2**63 + 1),
+        ("seed", str(2**64 - 1), 2**64 - 1),
         ("rate", 1, 1.0),
         ("rate", "0.25", 0.25),
         ("free", -1e9, -1e9),
@@ -55,6 +58,10 @@ def test_a_value_is_taken_in_its_declared_type(name: str, given: object, taken: 
         ("count", 1.5, "not a whole number"),
         ("count", "1.5", "not a whole number"),
         ("count", True, "not a number"),
+        ("seed", str(2**64), "64 bits"),
+        ("seed", 1e300, "64 bits"),
+        ("seed", "9" * 400, "64 bits"),
+        ("seed", float("inf"), "not a whole number"),
         ("rate", "fast", "not a number"),
         ("rate", 0.2, r"outside 0\.25\.\.4"),
         ("free", float("nan"), r"outside -inf\.\.inf"),
@@ -71,7 +78,7 @@ def test_another_value_is_refused_with_its_name_and_what_is_accepted(name: str, 
 
 
 def test_an_unknown_option_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(InvalidInput, match="unknown option 'sped'; accepted: count, flag, free, rate, text, vad"):
+    with pytest.raises(InvalidInput, match="unknown option 'sped'; accepted: count, flag, free, rate, seed, text, vad"):
         check_options(ROWS, {"sped": 1})
 
 

@@ -72,6 +72,7 @@ FAULTS = [
     ("runtime", ["gguf"], r"\$\.runtime\[0\]: .*'gguf'"),
     ("slots.offline", {"default": 3, "max": 17}, r"\$\.slots\.offline\.max: .*16"),
     ("slots.offline", {"default": 3, "max": 2}, r"\$\.slots\.offline\.default: 3 is above max 2"),
+    ("capabilities", {"tts": ["speaker_reference"]}, r"\$\.input_sample_rate_hz: .*48000"),
     ("packages", [], r"\$\.packages: "),
     ("packages.0.default", False, r"\$\.packages: exactly one must be the default, not 0"),
     ("packages.0.id", "a/b", r"\$\.packages\[0\]\.id: "),

@@ -118,6 +118,9 @@ class FakeDecoded:
         self.duration_s = 0.0
         self._samples = samples
 
+    async def whole(self) -> bytes:
+        return b"".join([block async for block in self])
+
     async def __aiter__(self) -> AsyncIterator[bytes]:
         await trio.lowlevel.checkpoint()
         if self._samples:
@@ -147,11 +150,13 @@ class FakeCodecs:
     three dots if it is streamed, and the PCM."""
 
     @asynccontextmanager
-    async def decode(self, source: bytes | Path, *, sample_rate: int, max_seconds: float) -> AsyncIterator[FakeDecoded]:
+    async def decode(
+        self, source: bytes | Path, *, sample_rate: int, max_seconds: float, param: str = "file"
+    ) -> AsyncIterator[FakeDecoded]:
         await trio.lowlevel.checkpoint()
         data = source if isinstance(source, bytes) else await trio.Path(source).read_bytes()
         if not data.startswith(b"FAKE"):
-            raise InvalidRequest("file: no audio was recognised", param="file")
+            raise InvalidRequest(f"{param}: no audio was recognised", param=param)
         yield FakeDecoded(data[4:])
 
     @asynccontextmanager
