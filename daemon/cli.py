@@ -11,52 +11,41 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-PROGRAM = "audiocpp_server"
-"""The reference's name: launchers read it in the ready line and in the help."""
+from audiocpp.daemon.flags import PROGRAM, UsageError, flag_parser, known_flags, overrides_of, read_flags
+
+if TYPE_CHECKING:
+    from audiocpp.daemon.config import ServerConfig
+
+log = logging.getLogger(__name__)
 
 INTERRUPTED = 128 + signal.SIGINT
 """The exit status that shells give to a program that Ctrl-C has ended."""
 
-CONFIG_FLAGS = (
-    "host",
-    "port",
-    "backend",
-    "device",
-    "threads",
-    "ui",
-    "ui_management",
-    "busy_timeout_ms",
-    "max_loaded_models",
-    "idle_unload_ms",
-    "min_free_memory_mb",
-    "resample_kernel_cache_mb",
-    "model_spec_override",
-    "voice_dir",
-    "cors_origins",
-    "models_root",
-    "admin_socket",
-)
-"""Flags that stand for the configuration key of the same name."""
-
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the daemon; the exit status. Any error before it serves is one line on stderr and status 1."""
-    flags = _parser().parse_args(argv)
     try:
+        flags = read_flags(argv)
         return _perform(flags)
+    except UsageError as error:
+        return _fail(str(error))
     except KeyboardInterrupt:  # before signals are listened for: while modules are imported, files read
         return INTERRUPTED
 
 
 def _perform(flags: argparse.Namespace) -> int:
+    if flags.list_devices:
+        return _list_devices(as_json=bool(flags.json))
+    if flags.help:
+        return _print(flag_parser().format_help().rstrip())
     if flags.version:
         from audiocpp import __version__
 
-        print(f"audiocppd {__version__}")  # noqa: T201
-        return 0
+        return _print(f"audiocppd {__version__}")
     if flags.config is None and not flags.ui:
-        return _fail("--config FILE or --ui is required")
+        raise UsageError("--config FILE or --ui is required")
     if not flags.check_config:
         from audiocpp.daemon.fork_server import start_fork_server
 
@@ -65,19 +54,28 @@ def _perform(flags: argparse.Namespace) -> int:
     return _run(flags)
 
 
+def _list_devices(*, as_json: bool) -> int:
+    from audiocpp.engines.devices import devices_document, devices_text, list_devices
+    from audiocpp.engines.host import read_host
+
+    devices = list_devices(read_host())
+    return _print(json.dumps(devices_document(devices), indent=2) if as_json else devices_text(devices))
+
+
 def _run(flags: argparse.Namespace) -> int:
     from audiocpp.daemon.config import effective, load_config
     from audiocpp.daemon.errors import ConfigError
     from audiocpp.daemon.logs import configure_logs
     from audiocpp.engines.errors import SpecError
 
-    logs = configure_logs(getattr(logging, flags.log_level.upper()), file=flags.log_file)
+    logs = configure_logs(getattr(logging, flags.log_level.upper()), stream=sys.stderr, file=flags.log_file)
     try:
-        overrides = {name: getattr(flags, name) for name in CONFIG_FLAGS}
-        config = load_config(flags.config, overrides, strict=flags.strict_config)
+        _report_unknown(flags)
+        overrides = overrides_of(flags)
+        config = load_config(flags.config, overrides, strict=bool(flags.strict_config))
         if flags.check_config:
-            return _check(effective(config))
-        return _serve(config, flags.config)
+            return _print(json.dumps(effective(config), indent=2))
+        return _serve(_with_log_flags(config, flags), flags.config)
     except (ConfigError, SpecError) as error:
         return _fail(str(error))
     except OSError as error:
@@ -86,15 +84,38 @@ def _run(flags: argparse.Namespace) -> int:
         logs.close()
 
 
-def _serve(config: object, config_path: Path | None) -> int:
+def _report_unknown(flags: argparse.Namespace) -> None:
+    """The reference ignores what it does not know, so launchers may send it; a misspelled flag should still be seen."""
+    for word in flags.unknown:
+        import difflib
+
+        nearest = difflib.get_close_matches(word.partition("=")[0], known_flags(), n=1)
+        hint = f"; did you mean {nearest[0]}?" if nearest else ""
+        if flags.strict_config:
+            raise UsageError(f"{word}: unknown flag{hint}")
+        log.warning("%s: unknown flag, ignored%s", word, hint)
+
+
+def _with_log_flags(config: "ServerConfig", flags: argparse.Namespace) -> "ServerConfig":
+    """What is only logged when a log was asked for."""
+    from msgspec.structs import replace
+
+    from audiocpp.daemon.load_progress import report_load_progress
+
+    asked = bool(flags.log or flags.log_file)
+    report_load_progress(on=asked and flags.load_progress == 1)
+    if config.log_request_body and not asked:
+        log.warning("log_request_body: has no effect without --log or --log-file")
+    return replace(config, log_request_body=config.log_request_body and asked)
+
+
+def _serve(config: "ServerConfig", config_path: Path | None) -> int:
     import os
 
     import trio
 
     from audiocpp.daemon.app import run_daemon
-    from audiocpp.daemon.config import ServerConfig
 
-    assert isinstance(config, ServerConfig)
     # What has been imported stays for ever: out of the collector's sight it costs no collection its time.
     gc.freeze()
     gc.enable()
@@ -102,16 +123,15 @@ def _serve(config: object, config_path: Path | None) -> int:
         lambda: run_daemon(config, config_path=config_path, environ=os.environ, announce=_announce),
         restrict_keyboard_interrupt_to_checkpoints=True,
     )
-    print(f"{PROGRAM} stopped", flush=True)  # noqa: T201
-    return 0
+    return _print(f"{PROGRAM} stopped")
 
 
 def _announce(url: str) -> None:
-    print(f"{PROGRAM} listening on {url}", flush=True)  # noqa: T201
+    _print(f"{PROGRAM} listening on {url}")
 
 
-def _check(effective: object) -> int:
-    print(json.dumps(effective, indent=2))  # noqa: T201
+def _print(text: str) -> int:
+    print(text, flush=True)  # noqa: T201
     return 0
 
 
@@ -124,39 +144,3 @@ def _described(error: OSError) -> str:
 def _fail(message: str) -> int:
     print(f"{PROGRAM} failed: {message}", file=sys.stderr)  # noqa: T201
     return 1
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog=PROGRAM,
-        usage=f"{PROGRAM} [--config FILE] [--host ADDRESS] [--port PORT] [OPTION ...]",
-        description="Serves speech and audio models over HTTP, WebSocket and an admin socket.",
-        allow_abbrev=False,
-    )
-    add = parser.add_argument
-    add("--config", type=Path, metavar="FILE", help="configuration (server.json)")
-    add("--check-config", action="store_true", help="print the configuration in force and exit")
-    add("--strict-config", action="store_true", help="refuse unknown configuration keys")
-    add("--version", action="store_true", help="print the version and exit")
-    add("--host", help="address to listen on")
-    add("--port", type=int, help="TCP port; 0 takes a free one")
-    add("--backend", help="where models run: auto, cpu, ...")
-    add("--device", type=int, metavar="N", help="device index of the backend")
-    add("--threads", type=int, metavar="N", help="compute threads of one graph run")
-    add("--ui", action=argparse.BooleanOptionalAction, default=None, help="serve the web page")
-    add("--ui-management", action="store_true", default=None, help="let clients register, load and unload models")
-    add("--busy-timeout-ms", type=int, metavar="MS", help="longest wait for a free slot")
-    add("--max-loaded-models", type=int, metavar="N", help="most models in memory")
-    add("--idle-unload-ms", type=int, metavar="MS", help="unload models idle for so long")
-    add("--min-free-memory-mb", type=int, metavar="MIB", help="memory to leave free when loading")
-    add("--resample-kernel-cache-mb", type=int, metavar="MIB", help="accepted, no effect")
-    add("--model-spec-override", metavar="PATH", help="model contract, or folder of them, used instead")
-    add("--voice-dir", metavar="DIR", help="folder of reference recordings")
-    add("--cors-origins", metavar="ORIGINS", help='"*" or "" (off)')
-    add("--models-root", metavar="DIR", help="folder of installed packages")
-    add("--admin-socket", metavar="PATH", help="Unix socket of audiocppctl")
-    add("--log", action="store_true", help="accepted; the log is always on")
-    add("--log-file", type=Path, metavar="FILE", help="also append the log to this file")
-    add("--log-level", default="info", choices=["debug", "info", "warning", "error"], help="least level logged")
-    add("--parallel-jobs", action="store_true", help="accepted; slots are always on")
-    return parser

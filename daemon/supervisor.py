@@ -15,6 +15,7 @@ from audiocpp.daemon.eviction import ByteLimit, Decision
 from audiocpp.daemon.lease import Lease
 from audiocpp.daemon.ledger import Ledger, Row
 from audiocpp.daemon.lifecycle import Model, State, Ticket
+from audiocpp.daemon.load_progress import load_progress
 from audiocpp.daemon.metrics import Metrics
 from audiocpp.daemon.pool import Residence, WorkerPool
 from audiocpp.daemon.reports import LoadReport, UnloadReport
@@ -267,6 +268,7 @@ class Supervisor:
         self._changed = trio.Event()
 
     async def _load(self, model: str) -> None:
+        load_progress(self.planner.models[model].label, 0.0)
         try:
             residence = await self._pool.load(self._make_load(model))
         except WorkerDied:
@@ -283,6 +285,7 @@ class Supervisor:
             held >> 20,
             extra={"event": "loaded", "model": label, "resident_bytes": held},
         )
+        load_progress(label, 1.0)
         self._metrics.loaded(label)
         self._tell_of_cache(residence.loaded.graphs)
         self._perform(self.planner.loaded(model, now=trio.current_time()))

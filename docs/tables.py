@@ -1,5 +1,6 @@
 """Writes the tables of the documentation that mirror code, between their markers. `make fix` runs it."""
 
+import argparse
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from audiocpp.daemon import errors as daemon_errors
 from audiocpp.daemon.config import LiveIngest, ModelConfig, ServerConfig, VoicePreset
 from audiocpp.daemon.config.model import INERT, MAX_MS
 from audiocpp.daemon.errors import DaemonError
+from audiocpp.daemon.flags import flag_parser
 from audiocpp.daemon.http.app import BLUEPRINTS
 from audiocpp.daemon.http.speech import STREAMED_CONTENT_TYPES
 from audiocpp.daemon.http.speech_request import CONTENT_TYPES, STREAM_FORMATS, SpeechBody
@@ -110,6 +112,18 @@ def _streams(name: str) -> tuple[str, str]:
     return kinds, f"`{STREAMED_CONTENT_TYPES[name]}`"
 
 
+def flags() -> str:
+    """One row for each flag of `audiocppd`."""
+    return table(("Flag", "What it does"), (_flag_row(action) for action in flag_parser()._actions))
+
+
+def _flag_row(action: argparse.Action) -> tuple[str, str]:
+    names = ", ".join(f"`{name}`" for name in action.option_strings)
+    words = "\\|".join(str(choice) for choice in action.choices) if action.choices else action.metavar
+    takes_value = action.nargs != 0
+    return f"{names} {words or action.dest.upper()}" if takes_value else names, action.help or ""
+
+
 def close_codes() -> str:
     return table(("Code", "When"), ((str(code), meaning) for code, meaning in CLOSE_CODES.items()))
 
@@ -128,6 +142,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "transcription-members": lambda: keys(TranscriptionBody),
     "task-members": lambda: keys(RequestObject),
     "errors": errors,
+    "flags": flags,
     "close-codes": close_codes,
 }
 

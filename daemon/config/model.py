@@ -212,7 +212,9 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     ui: Annotated[bool, Meta(description="Serve the web page.")] = True
     ui_management: Annotated[bool, Meta(description="Let HTTP clients register, load and unload models.")] = False
-    log_request_body: Annotated[bool, Meta(description="Log JSON bodies of requests.")] = False
+    log_request_body: Annotated[
+        bool, Meta(description="Log the bodies of requests, without audio; needs `--log` or `--log-file`.")
+    ] = False
     frontend_listener: Annotated[str, Meta(description="Further listener.")] = ""
     frontend_options: Annotated[Options, Meta(description="Options of `frontend_listener`.")] = {}
     resample_kernel_cache_mb: Annotated[
@@ -226,7 +228,6 @@ INERT: dict[type[msgspec.Struct], frozenset[str]] = {
             "fallback",
             "frontend_listener",
             "frontend_options",
-            "log_request_body",
             "resample_kernel_cache_mb",
             "resume_ms",
             "ui_management",

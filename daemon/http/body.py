@@ -8,6 +8,7 @@ from quart import request
 
 from audiocpp.daemon.backend import backend
 from audiocpp.daemon.errors import BodyTooLarge, RequestTimeout
+from audiocpp.daemon.http.body_log import log_json
 
 IDLE_TIMEOUT_S = 30.0
 """Longest pause within a body."""
@@ -50,6 +51,8 @@ async def whole_body() -> bytearray:
             body += piece
             if len(body) > MAX_JSON_BYTES:
                 raise _too_large(MAX_JSON_BYTES)
+    if backend().services.config.log_request_body:
+        log_json(bytes(body))
     return body
 
 

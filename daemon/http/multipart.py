@@ -12,6 +12,7 @@ from werkzeug.sansio.multipart import Data, Epilogue, Field, File, MultipartDeco
 from audiocpp.daemon.backend import backend
 from audiocpp.daemon.errors import InvalidRequest
 from audiocpp.daemon.http.body import body_pieces
+from audiocpp.daemon.http.body_log import log_form
 from audiocpp.daemon.http.connection import served_request
 from audiocpp.daemon.spool import SpooledFile
 
@@ -47,6 +48,10 @@ class Part:
     @property
     def empty(self) -> bool:
         return self.spooled is None and not self.data
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self.data) if self.spooled is None else self.spooled.size_bytes
 
 
 class Form:
@@ -87,6 +92,8 @@ async def read_form(files: Collection[str]) -> Form:
         async for piece in pieces:
             await reader.feed(piece)
     await reader.feed(None)
+    if backend().services.config.log_request_body:
+        log_form((part.name, part.size_bytes, _field_text(part, files)) for part in reader.form.parts)
     return reader.form
 
 
@@ -149,6 +156,10 @@ class _Reader:
 
 def _reason(error: ValueError) -> str:
     return "it ends before the closing boundary" if "cannot parse beyond" in str(error) else str(error)
+
+
+def _field_text(part: Part, files: Collection[str]) -> str | None:
+    return None if part.name in files else part.data.decode(errors="replace")
 
 
 def _text(part: Part) -> str:
