@@ -40,9 +40,10 @@ DATA_HEADROOM_BYTES = 512 << 20
 
 
 class Residence(msgspec.Struct, frozen=True):
-    """Where a loaded model lives. `gauge` reads the memory of its process."""
+    """Where a loaded model lives. `gauge` reads the memory of its process; `asked` is the command it was loaded by."""
 
     worker: Worker
+    asked: wire.LoadModel
     loaded: wire.Loaded
     gauge: MemoryGauge
 
@@ -121,7 +122,7 @@ class WorkerPool:
         """
         worker, gauge = await self._worker_for(command.model)
         loaded = await worker.load(command)
-        residence = self._residences[command.model] = Residence(worker, loaded, gauge)
+        residence = self._residences[command.model] = Residence(worker, command, loaded, gauge)
         return residence
 
     async def leave(self, model: str) -> None:

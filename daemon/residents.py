@@ -45,6 +45,21 @@ class ModelStatus(msgspec.Struct, frozen=True, kw_only=True):
     retry_after_s: float | None = None
 
 
+class PlacedModel(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a resident entry was to run, and where it does.
+
+    `requested` are the providers that its load asked for, best first; `effective` those that the runtime reported for
+    its graphs. `as_requested`: every graph has all that were asked for.
+    """
+
+    model: str
+    backend: str
+    device: int
+    requested: tuple[str, ...]
+    effective: tuple[str, ...]
+    as_requested: bool
+
+
 class Residents:
     """Entries in memory. `slots` are the admission queues by entry id."""
 
@@ -92,6 +107,11 @@ class Residents:
         """One entry. Raises `ModelNotFound`."""
         return self._status(self._registry.find(model_id))
 
+    def placements(self) -> list[PlacedModel]:
+        """The resident entries, in the order of the configuration. Nothing is measured."""
+        homes = ((entry, self._supervisor.home(entry.load_key)) for entry in self._registry.entries.values())
+        return [placed(entry, home) for entry, home in homes if home is not None]
+
     def _status(self, entry: ModelEntry) -> ModelStatus:
         installed = self.look_for_package(entry)
         model = self._supervisor.planner.models[entry.load_key]
@@ -135,6 +155,20 @@ def not_installed(entry: ModelEntry, store: PackageStore) -> ModelNotInstalled:
         f"model {entry.id!r} needs the package {missing}, which is not installed; "
         f"run: audiocppctl pull {entry.package.id}",
         param="model",
+    )
+
+
+def placed(entry: ModelEntry, home: Residence) -> PlacedModel:
+    """What `home` says of where `entry` runs."""
+    graphs = home.loaded.graphs
+    requested = tuple(name for name, _ in home.asked.providers)
+    return PlacedModel(
+        model=entry.id,
+        backend=entry.backend,
+        device=entry.device,
+        requested=requested,
+        effective=tuple(dict.fromkeys(provider for graph in graphs for provider in graph.providers)),
+        as_requested=all(set(requested) <= set(graph.providers) for graph in graphs),
     )
 
 

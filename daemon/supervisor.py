@@ -238,6 +238,10 @@ class Supervisor:
         self._measure(model, exact=True)
         return self._pool.residence(model)
 
+    def home(self, model: str) -> Residence | None:
+        """Where a resident model lives; nothing is measured."""
+        return self._pool.residence(model)
+
     def row(self, model: str) -> Row:
         """What the model holds, or what it is thought to need."""
         return self._ledger.row(model)

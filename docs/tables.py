@@ -119,7 +119,7 @@ def flags() -> str:
 
 def _flag_row(action: argparse.Action) -> tuple[str, str]:
     names = ", ".join(f"`{name}`" for name in action.option_strings)
-    words = "\\|".join(str(choice) for choice in action.choices) if action.choices else action.metavar
+    words = "|".join(str(choice) for choice in action.choices) if action.choices else action.metavar
     takes_value = action.nargs != 0
     return f"{names} {words or action.dest.upper()}" if takes_value else names, action.help or ""
 

@@ -2,16 +2,18 @@
 
 import html
 
+import msgspec
 import trio
 from quart import Blueprint, Response
 
 from audiocpp.daemon.backend import backend
 from audiocpp.daemon.http.reply import bytes_reply, json_reply
 from audiocpp.daemon.services import Services
+from audiocpp.engines.placement import AUTO, BACKENDS
 
 health = Blueprint("health", __name__)
 
-LINKS = ("/health", "/v1/models", "/v1/audio/voices")
+LINKS = ("/docs", "/health", "/v1/models", "/v1/audio/voices", "/v1/devices", "/metrics")
 
 PAGE = """<!doctype html>
 <meta charset="utf-8">
@@ -37,6 +39,7 @@ async def get_health() -> Response:
             "ui": False,
             "ui_management": services.config.ui_management,
             "uptime_s": round(trio.current_time() - services.started_at, 3),
+            "placements": msgspec.to_builtins(services.residency.placements()),
         }
     )
 
@@ -52,8 +55,7 @@ async def get_page() -> Response:
 
 
 def effective_backend(services: Services) -> str:
-    """The backend that models run on here. With `auto`, that of the first entry that names one, else the CPU."""
-    if services.config.backend != "auto":
+    """The backend that models run on here: with `auto` the first whose runtime is installed."""
+    if services.config.backend != AUTO:
         return services.config.backend
-    chosen = (entry.backend for entry in services.registry.entries.values() if entry.backend != "auto")
-    return next(chosen, "cpu")
+    return next((backend.name for backend in BACKENDS if backend.runtime in services.host.runtimes), "cpu")

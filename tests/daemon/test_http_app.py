@@ -34,6 +34,12 @@ async def test_health_tells_what_runs(tmp_path: Path) -> None:
     }
     assert body["version"]
     assert body["uptime_s"] >= 0
+    assert body["placements"] == []
+
+
+@pytest.mark.parametrize("ui", [True, False])
+async def test_there_is_no_page_to_be_switched_on(tmp_path: Path, ui: bool) -> None:
+    assert (await (await ask(tmp_path, "GET", "/health", ui=ui)).get_json())["ui"] is False
 
 
 async def test_head_is_answered_where_get_is(tmp_path: Path) -> None:

@@ -44,3 +44,14 @@ def test_bodies_and_load_progress_are_logged_when_a_log_was_asked_for(
         progress = [record["progress"] for record in daemon.log if record.get("event") == "server.load.progress"]
         warned = [record for record in daemon.log if record["message"].startswith("log_request_body")]
     assert [len(bodies), progress, len(warned)] == ([1, [0.0, 1.0], 0] if flags else [0, [], 1])
+
+
+def test_health_tells_where_models_in_memory_run(tmp_path: Path, models_root: Path) -> None:
+    with running_daemon(tmp_path, models_root) as daemon, daemon.client() as client:
+        assert client.get("/health").json()["placements"] == []
+        daemon.ctl("load", "vad")
+        health = client.get("/health").json()
+    assert health["backend"] == "cpu"
+    providers = ["CPUExecutionProvider"]
+    row = {"model": "vad", "backend": "auto", "device": 0, "requested": providers, "effective": providers}
+    assert health["placements"] == [{**row, "as_requested": True}]
