@@ -99,6 +99,11 @@ class Residents:
         self._supervisor.set_installed(entry.load_key, installed=installed)
         return installed
 
+    def require_package(self, entry: ModelEntry) -> None:
+        """Raises `ModelNotInstalled` when the entry's files are not here."""
+        if not self.look_for_package(entry):
+            raise not_installed(entry, self._store)
+
     def snapshot(self) -> list[ModelStatus]:
         """All entries, in the order of the configuration."""
         return [self._status(entry) for entry in self._registry.entries.values()]

@@ -19,8 +19,9 @@ from audiocpp.daemon.flags import flag_parser
 from audiocpp.daemon.http.app import BLUEPRINTS
 from audiocpp.daemon.http.speech import STREAMED_CONTENT_TYPES
 from audiocpp.daemon.http.speech_request import CONTENT_TYPES, STREAM_FORMATS, SpeechBody
-from audiocpp.daemon.http.tasks import RequestObject
-from audiocpp.daemon.http.transcriptions import TranscriptionBody
+from audiocpp.daemon.http.task_artifacts import Artifact
+from audiocpp.daemon.http.task_request import RequestObject
+from audiocpp.daemon.http.transcription_request import TranscriptionBody
 from audiocpp.daemon.live.session import CLOSE_CODES
 from audiocpp.engines.catalog import Catalog
 from audiocpp.engines.spec import ModelSpec, OptionSpec, PackageSpec
@@ -141,6 +142,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "speech-members": lambda: keys(SpeechBody),
     "transcription-members": lambda: keys(TranscriptionBody),
     "task-members": lambda: keys(RequestObject),
+    "artifact-members": lambda: keys(Artifact),
     "errors": errors,
     "flags": flags,
     "close-codes": close_codes,
@@ -205,14 +207,16 @@ def _type(kind: inspect.Type) -> str:
             return _number(kind)
         case inspect.VarTupleType() | inspect.ListType():
             return f"array of {_type(kind.item_type)}s"
-        case inspect.DictType(value_type=inspect.AnyType()):
+        case inspect.DictType(value_type=inspect.AnyType() | inspect.CustomType()):
             return "object"
         case inspect.DictType():
             return f"object of {_type(kind.value_type)}s"
         case inspect.StructType():
             return "object"
-        case inspect.CustomType():
+        case inspect.CustomType(cls) if cls is Path:
             return "path"
+        case inspect.AnyType() | inspect.CustomType():
+            return "value"
         case _:
             return {inspect.StrType: "string", inspect.BoolType: "boolean"}[type(kind)]
 

@@ -4,6 +4,7 @@ from quart_trio import QuartTrio
 
 from audiocpp.daemon.backend import EXTENSION, Backend, RunTask
 from audiocpp.daemon.http import errors, guards
+from audiocpp.daemon.http.batches import batches
 from audiocpp.daemon.http.connection import HttpConnection, ServedRequest, WebSocketConnection
 from audiocpp.daemon.http.devices import devices
 from audiocpp.daemon.http.health import health
@@ -18,7 +19,7 @@ from audiocpp.daemon.services import Services
 from audiocpp.daemon.spool import Spool
 from audiocpp.daemon.tasks import run_task
 
-BLUEPRINTS = (health, metrics, devices, models, voices, speech, transcriptions, tasks, live)
+BLUEPRINTS = (health, metrics, devices, models, voices, speech, transcriptions, tasks, batches, live)
 
 
 class _App(QuartTrio):

@@ -22,8 +22,9 @@ Handle = Callable[[TaskEvent], Awaitable[None]]
 
 @dataclass(slots=True)
 class Recognition:
-    """What a model made of a recording. `duration_s` is of the recording, `wall_ms` of the run."""
+    """What a model made of a recording. `rate_hz` and `duration_s` are of the recording, `wall_ms` of the run."""
 
+    rate_hz: int = 0
     text: str = ""
     segments: list[Segment] = field(default_factory=list)
     duration_s: float = 0.0
@@ -46,20 +47,39 @@ def decoded_format(entry: ModelEntry) -> AudioFormat:
     return AudioFormat(sample_rate=model_rate_hz(entry))
 
 
+def spoken_language(entry: ModelEntry, request: TaskRequest) -> str:
+    """The language of a transcript, where it is known without detection; else empty."""
+    languages = entry.package.languages or entry.spec.languages
+    return request.language or (languages[0] if len(languages) == 1 else "")
+
+
 async def recognise(
-    entry: ModelEntry, request: TaskRequest, audio: DecodedAudio, *, busy_timeout_ms: int | None
+    entry: ModelEntry,
+    request: TaskRequest,
+    audio: DecodedAudio,
+    *,
+    busy_timeout_ms: int | None,
+    opened: Callable[[], None] = lambda: None,
+    handle: Handle | None = None,
 ) -> Recognition:
-    """The run's whole result. A recording without a sample has an empty one, and needs no model."""
-    result = Recognition()
+    """The run's whole result. A recording without a sample has an empty one, and needs no model.
+
+    `opened` is called when nothing stands in the way any more, `handle` with each event once it has been taken in.
+    """
+    result = Recognition(rate_hz=audio.info.sample_rate)
     if audio.empty:
+        opened()
         return result
     async with backend().run(entry, request, busy_timeout_ms=busy_timeout_ms) as run:
+        opened()
 
         async def gather(event: TaskEvent) -> None:
             if isinstance(event, TextDelta):
                 result.text += event.text
             elif isinstance(event, Segment):
                 result.segments.append(event)
+            if handle is not None:
+                await handle(event)
 
         await run_on_audio(run, audio, gather)
     result.duration_s = audio.duration_s

@@ -2,11 +2,13 @@
 
 import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import msgspec
 
-from audiocpp.daemon.errors import InvalidRequest
+from audiocpp.daemon.errors import DaemonError, InvalidRequest
 from audiocpp.daemon.http.body import whole_body
 
 Body = TypeVar("Body", bound=msgspec.Struct)
@@ -52,6 +54,17 @@ def convert(value: dict[str, Any], struct: type[Body], *, at: str = "") -> Body:
             raise InvalidRequest(f"{param} is required", param=param) from error
         param = path.lstrip(".")
         raise InvalidRequest(f"{param}: {what[0].lower()}{what[1:].replace('`', '')}", param=param) from error
+
+
+@contextmanager
+def inside(at: str) -> Iterator[None]:
+    """Errors of the block that name a field name it below `at`, the path of the object that the block reads."""
+    try:
+        yield
+    except DaemonError as error:
+        if at and error.param is not None:
+            error.param = f"{at}.{error.param}"
+        raise
 
 
 def json_type(value: object) -> str:

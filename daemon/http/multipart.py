@@ -18,7 +18,7 @@ from audiocpp.daemon.spool import SpooledFile
 
 MAX_PARTS = 256
 MEMORY_BYTES = 1 << 20
-"""A file up to this size stays in memory; the fields of a form may have no more together."""
+"""The files of a form stay in memory up to this size together; its fields may have no more."""
 
 WRITE_BYTES = 512 << 10
 """What is gathered for a write to the disk, which takes a thread."""
@@ -38,6 +38,7 @@ class Part:
     """One part. Its content is `data`, or the file at `spooled.path` once it is too large for memory."""
 
     name: str
+    filename: str = ""
     data: bytearray = field(default_factory=bytearray)
     spooled: SpooledFile | None = None
 
@@ -78,16 +79,17 @@ def is_multipart() -> bool:
     return (request.mimetype or "") == "multipart/form-data"
 
 
-async def read_form(files: Collection[str]) -> Form:
-    """Reads the whole body. Parts named in `files` are files: they may be large, and exist until the reply is complete;
-    of a repeated one only the last is kept. All others are fields.
+async def read_form(files: Collection[str], *, repeated: bool = False) -> Form:
+    """Reads the whole body. Parts named in `files` are files: they may be large, and exist until the reply is complete.
+    Of those of one name only the last is kept, unless `repeated`. All others are fields.
 
     Raises `InvalidRequest` for a body that is not valid multipart.
     """
     boundary = request.mimetype_params.get("boundary")
     if not boundary:
         raise InvalidRequest("multipart/form-data needs a boundary parameter in Content-Type", param="Content-Type")
-    reader = _Reader(MultipartDecoder(boundary.encode("latin-1", "replace"), max_parts=MAX_PARTS), files)
+    decoder = MultipartDecoder(boundary.encode("latin-1", "replace"), max_parts=MAX_PARTS)
+    reader = _Reader(decoder, files, repeated=repeated)
     async with aclosing(body_pieces()) as pieces:
         async for piece in pieces:
             await reader.feed(piece)
@@ -98,10 +100,11 @@ async def read_form(files: Collection[str]) -> Form:
 
 
 class _Reader:
-    def __init__(self, decoder: MultipartDecoder, files: Collection[str]) -> None:
+    def __init__(self, decoder: MultipartDecoder, files: Collection[str], *, repeated: bool) -> None:
         self.form = Form()
         self._decoder = decoder
         self._files = files
+        self._repeated = repeated
         self._field_bytes = 0
 
     async def feed(self, piece: bytes | None) -> None:
@@ -119,8 +122,10 @@ class _Reader:
 
     async def _take(self, event: object) -> None:
         match event:
-            case File(name=name) | Field(name=name):
-                self._begin(name or "")
+            case File(name=name, filename=filename):
+                self._begin(Part(name or "", filename or ""))
+            case Field(name=name):
+                self._begin(Part(name or ""))
             case Data(data=data, more_data=more):
                 part = self.form.parts[-1]
                 part.data += data
@@ -129,12 +134,12 @@ class _Reader:
                 else:
                     self._count_field(part, len(data))
 
-    def _begin(self, name: str) -> None:
-        if name in self._files and (earlier := self.form.last(name)):
+    def _begin(self, part: Part) -> None:
+        if part.name in self._files and not self._repeated and (earlier := self.form.last(part.name)):
             self.form.parts.remove(earlier)
             if earlier.spooled is not None:
                 earlier.spooled.close()
-        self.form.parts.append(Part(name))
+        self.form.parts.append(part)
 
     def _count_field(self, part: Part, size_bytes: int) -> None:
         self._field_bytes += size_bytes
@@ -144,7 +149,7 @@ class _Reader:
             )
 
     async def _store(self, part: Part, *, more: bool) -> None:
-        limit = MEMORY_BYTES if part.spooled is None else WRITE_BYTES if more else 0
+        limit = MEMORY_BYTES - self._held_bytes(part) if part.spooled is None else WRITE_BYTES if more else 0
         if len(part.data) <= limit:
             return
         if part.spooled is None:
@@ -152,6 +157,10 @@ class _Reader:
             served_request().resources.callback(part.spooled.close)
         await part.spooled.write(bytes(part.data))
         part.data.clear()
+
+    def _held_bytes(self, part: Part) -> int:
+        """What the other files hold in memory."""
+        return sum(len(other.data) for other in self.form.parts if other.name in self._files and other is not part)
 
 
 def _reason(error: ValueError) -> str:

@@ -58,8 +58,16 @@ async def open_synthesis(
         yield run
 
 
-async def encode_run(run: TaskRun, container: str, handle: Handle, *, streamed: bool) -> AudioFormat:
-    """Hands on the encoded pieces of what the run generates, as they are made or at the end. Returns its format.
+async def encode_run(
+    run: TaskRun,
+    container: str,
+    handle: Handle,
+    *,
+    streamed: bool,
+    begun: Callable[[AudioFormat], None] = lambda _: None,
+) -> AudioFormat:
+    """Hands on the encoded pieces of what the run generates, as they are made or at the end. Returns its format, which
+    `begun` is called with before the first piece.
 
     Raises `RunFailed` when the run ends without audio.
     """
@@ -68,6 +76,7 @@ async def encode_run(run: TaskRun, container: str, handle: Handle, *, streamed: 
         if first is None:
             raise RunFailed("the model generated no audio")
         audio = AudioFormat(sample_rate=first.sample_rate, channels=first.channels)
+        begun(audio)
         async with backend().services.codecs.encode(container, audio, streamed=streamed) as encoder:
             await _transcode(chunks, first, encoder, handle)
     return audio

@@ -1,9 +1,7 @@
-"""POST /v1/tasks/run: any task of any entry, one JSON document in and one out."""
+"""POST /v1/tasks/run and /v1/tasks/stream: any task of any entry, from one JSON document."""
 
-import base64
-from collections.abc import Awaitable, Callable
-from pathlib import Path
-from typing import Annotated, Any
+from functools import partial
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -11,38 +9,42 @@ from quart import Blueprint, Response
 
 from audiocpp.daemon.backend import backend
 from audiocpp.daemon.errors import InvalidRequest
-from audiocpp.daemon.http.audio_source import base64_audio, local_audio
 from audiocpp.daemon.http.body import whole_body
-from audiocpp.daemon.http.collect import decoded_format, model_rate_hz, recognise
 from audiocpp.daemon.http.json_body import convert, parse_object
 from audiocpp.daemon.http.reply import json_reply
-from audiocpp.daemon.http.synthesis import synthesize
-from audiocpp.daemon.http.voices import voice_for
-from audiocpp.daemon.registry import ModelEntry
-from audiocpp.daemon.request_fields import Milliseconds, language_tag
-from audiocpp.daemon.request_options import COPIED_SCALARS, request_options
-from audiocpp.engines.tasks import Segment, TaskRequest, Word
+from audiocpp.daemon.http.sse import Stream, streamed_reply
+from audiocpp.daemon.http.task_request import Task, task_of
+from audiocpp.daemon.http.task_result import FINAL, StreamEvent, TaskResult, TaskTiming
+from audiocpp.daemon.http.task_runs import Performed, perform
+from audiocpp.daemon.request_fields import Milliseconds
+from audiocpp.engines.tasks import Mode
 
 tasks = Blueprint("tasks", __name__)
 
 
 class TaskBody(msgspec.Struct, kw_only=True):
-    """Without `request` the whole body is the request object."""
+    """A task. Without `request` the members of the request object stand beside the others."""
 
-    model: str
-    request: dict[str, Any] | None = None
-    busy_timeout_ms: Milliseconds | None = None
+    model: Annotated[str | None, Meta(description="An entry or alias; absent: the only one.")] = None
+    request: Annotated[dict[str, Any] | None, Meta(description="The request object.")] = None
+    busy_timeout_ms: Annotated[
+        Milliseconds | None, Meta(description="Longest wait for a slot; the model's own is the ceiling.")
+    ] = None
 
 
-class RequestObject(msgspec.Struct, kw_only=True):
-    """The members of a request object that the tasks here use."""
+class TaskStreamBody(TaskBody, kw_only=True):
+    """A task whose events are wanted."""
 
-    text: Annotated[str | None, Meta(description="The text to speak, or context for the recognition.")] = None
-    language: Annotated[str | None, Meta(description="BCP-47.")] = None
-    audio: Annotated[str | None, Meta(description="Path of a recording on the server's machine.")] = None
-    audio_base64: Annotated[str | None, Meta(description="The recording itself, or a `data:` URI of it.")] = None
-    voice_id: Annotated[str | None, Meta(description="A voice of the model.")] = None
-    options: Annotated[dict[str, object] | None, Meta(description="Request options of the model.")] = None
+    stream_format: Annotated[
+        Literal["sse"] | None, Meta(description="`sse`: events as they come; absent: one JSON document.")
+    ] = None
+
+
+class TaskStreamReply(msgspec.Struct, frozen=True, kw_only=True):
+    """The reply of a stream without `stream_format`."""
+
+    events: list[StreamEvent]
+    result: TaskResult
 
 
 @tasks.post("/v1/tasks/run")
@@ -50,84 +52,52 @@ async def run_any_task() -> Response:
     """Runs the task of any entry: JSON in, JSON out."""
     document = parse_object(bytes(await whole_body()))
     body = convert(document, TaskBody)
-    at = "" if body.request is None else ".request"
-    members = document if body.request is None else body.request
-    asked = convert(members, RequestObject, at=at)
-    asked.options = (asked.options or {}) | {name: members[name] for name in COPIED_SCALARS if name in members}
-    entry = backend().services.registry.find(body.model)
-    run = _TASKS.get(entry.task)
-    if run is None:
-        raise InvalidRequest(f"model {entry.id!r} does {entry.task}, which this route does not run", param="model")
-    return json_reply(await run(entry, asked, body.busy_timeout_ms))
+    task = await _task(document, body, mode="offline")
+    done = await perform(task, busy_timeout_ms=body.busy_timeout_ms)
+    return json_reply(msgspec.to_builtins(msgspec.structs.replace(done.result, timing=done.timing)))
 
 
-async def _hear(entry: ModelEntry, asked: RequestObject, busy_timeout_ms: int | None) -> dict[str, Any]:
-    """Recognition and voice activity: audio in, text or stretches of speech out."""
-    source = await _audio(asked)
-    request = TaskRequest(
-        task=entry.task,
-        language=language_tag(entry, asked.language),
-        prompt=asked.text or "",
-        audio=decoded_format(entry),
-        options=request_options(entry, asked.options),
-    )
-    codecs = backend().services.codecs
-    async with codecs.decode(source, sample_rate=model_rate_hz(entry), max_seconds=entry.max_audio_s) as audio:
-        result = await recognise(entry, request, audio, busy_timeout_ms=busy_timeout_ms)
-        rate_hz = audio.info.sample_rate
-    body: dict[str, Any] = {"text": result.text} if entry.task == "asr" else {}
-    if result.segments:
-        body["segments"] = [_segment(segment, rate_hz) for segment in result.segments]
-    if words := [_word(word, rate_hz) for segment in result.segments for word in segment.words]:
-        body["words"] = words
-    return {**body, "timing": {"wall_ms": result.wall_ms}}
+@tasks.post("/v1/tasks/stream")
+async def stream_any_task() -> Response:
+    """Runs the task of any entry whose family can stream, and answers with its events and its result."""
+    document = parse_object(bytes(await whole_body()))
+    if document.get("stream_format") not in (None, "sse"):
+        raise InvalidRequest("task stream stream_format must be sse, or absent", param="stream_format")
+    body = convert(document, TaskStreamBody)
+    task = await _task(document, body, mode="streaming")
+    if body.stream_format is not None:
+        return await streamed_reply(partial(_stream, task, body.busy_timeout_ms))
+    events: list[StreamEvent] = []
+
+    async def gather(event: StreamEvent) -> None:
+        events.append(event)
+
+    done = await perform(task, busy_timeout_ms=body.busy_timeout_ms, emit=gather)
+    return json_reply(msgspec.to_builtins(TaskStreamReply(events=[*events, FINAL], result=_streamed(done))))
 
 
-async def _speak(entry: ModelEntry, asked: RequestObject, busy_timeout_ms: int | None) -> dict[str, Any]:
-    """Speech: text in, a WAV file in base64 out."""
-    if not (asked.text or "").strip():
-        raise InvalidRequest("text is required: there is nothing to speak", param="text")
-    voice = await voice_for(entry, asked.voice_id)
-    request = TaskRequest(
-        task="tts",
-        text=asked.text or "",
-        language=language_tag(entry, asked.language),
-        voice=voice.voice_id,
-        options=request_options(entry, asked.options),
-    )
-    made = await synthesize(entry, request, container="wav", busy_timeout_ms=busy_timeout_ms)
-    return {
-        "audio": base64.b64encode(made.data).decode(),
-        "sample_rate": made.audio.sample_rate,
-        "channels": made.audio.channels,
-        "timing": made.timing,
-    }
+async def _stream(task: Task, busy_timeout_ms: int | None, stream: Stream) -> None:
+    async def emit(event: StreamEvent) -> None:
+        await stream.emit_event({"type": "task.stream.event", "event": msgspec.to_builtins(event)})
+
+    def opened() -> None:
+        """A recording may be silent for long; text that cannot be spoken shows with the first audio."""
+        if task.source is not None:
+            stream.begin()
+
+    done = await perform(task, busy_timeout_ms=busy_timeout_ms, opened=opened, emit=emit)
+    await emit(FINAL)
+    await stream.emit_event({"type": "task.stream.done", "result": msgspec.to_builtins(_streamed(done))})
 
 
-RunOne = Callable[[ModelEntry, RequestObject, int | None], Awaitable[dict[str, Any]]]
-
-_TASKS: dict[str, RunOne] = {"asr": _hear, "vad": _hear, "tts": _speak}
-
-
-async def _audio(asked: RequestObject) -> bytes | Path:
-    if asked.audio and asked.audio_base64 is not None:
-        raise InvalidRequest("audio and audio_base64 are both set; send one of them", param="audio_base64")
-    if asked.audio_base64 is not None:
-        return base64_audio(asked.audio_base64, "audio_base64")
-    if not asked.audio:
-        raise InvalidRequest("audio or audio_base64 is required: the recording to work on", param="audio")
-    return await local_audio(asked.audio, "audio")
+def _streamed(done: Performed) -> TaskResult:
+    return msgspec.structs.replace(done.result, timing=TaskTiming(ttft_ms=done.ttft_ms))
 
 
-def _segment(segment: Segment, rate_hz: int) -> dict[str, Any]:
-    row: dict[str, Any] = {"start_sample": round(segment.start * rate_hz), "end_sample": round(segment.end * rate_hz)}
-    if segment.confidence is not None:
-        row["confidence"] = segment.confidence
-    if segment.text:
-        row["text"] = segment.text
-    return row
-
-
-def _word(word: Word, rate_hz: int) -> dict[str, Any]:
-    row = {"word": word.word, "start_sample": round(word.start * rate_hz), "end_sample": round(word.end * rate_hz)}
-    return row if word.confidence is None else {**row, "confidence": word.confidence}
+async def _task(document: dict[str, Any], body: TaskBody, *, mode: Mode) -> Task:
+    entry = backend().services.registry.resolve(body.model or None, task=None, mode=None)
+    if mode not in entry.spec.modes:
+        raise InvalidRequest(f"model {entry.id!r} does not provide {mode} execution", param="model")
+    if body.request is not None:
+        return await task_of(entry, body.request, mode=mode, at="request")
+    return await task_of(entry, document, mode=mode)

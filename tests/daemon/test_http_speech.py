@@ -1,4 +1,4 @@
-"""POST /v1/audio/speech and /v1/tasks/run: what reaches the model, what is refused, and the replies' shapes."""
+"""POST /v1/audio/speech: what reaches the model, what is refused, and the replies' shapes."""
 
 import base64
 import json
@@ -11,7 +11,7 @@ from tests.fakes.services import Script, fake_app
 
 from audiocpp.daemon.errors import InvalidRequest, ServerBusy
 from audiocpp.daemon.http.speech_request import CONTENT_TYPES
-from audiocpp.engines.tasks import AudioChunk, Segment
+from audiocpp.engines.tasks import AudioChunk
 
 PCM = bytes(range(8))
 
@@ -238,73 +238,6 @@ async def test_a_preset_gives_its_voice_and_options(tmp_path: Path) -> None:
         await speak(tmp_path, script, {"models": [model]}, **body, options={"noise_w": 0.5})
         assert script.run.request.voice == "joe"
         assert script.run.request.options == {"speed": 2.0, "noise_w": 0.5}
-
-
-RECORDING = base64.b64encode(b"FAKE" + bytes(16)).decode()
-HEARD = Script(events=[Segment(index=0, start=0.5, end=1.0, confidence=0.75)])
-
-
-async def run_task(folder: Path, script: Script, **body: Any) -> Any:
-    return await post(folder, script, "/v1/tasks/run", body)
-
-
-@pytest.mark.parametrize("nested", [True, False])
-async def test_voice_activity_counts_samples_of_the_recording(tmp_path: Path, nested: bool) -> None:
-    request = {"audio_base64": RECORDING, "options": {"threshold": 0.6}}
-    body = {"request": request} if nested else request
-    script = Script(events=HEARD.events)
-    answer = await (await run_task(tmp_path, script, model="vad", **body)).get_json()
-    assert answer == {
-        "segments": [{"start_sample": 4000, "end_sample": 8000, "confidence": 0.75}],
-        "timing": {"wall_ms": 250.0},
-    }
-    assert script.run.request.options == {"threshold": 0.6}
-
-
-async def test_silence_has_no_segments(tmp_path: Path) -> None:
-    answer = await (await run_task(tmp_path, Script(), model="vad", audio_base64=RECORDING)).get_json()
-    assert set(answer) == {"timing"}
-
-
-@pytest.mark.parametrize(
-    "text", [f"data:audio/wav;base64,{RECORDING}", RECORDING.rstrip("="), f" {RECORDING[:8]}\n{RECORDING[8:]}"]
-)
-async def test_base64_may_have_a_prefix_spaces_or_no_padding(tmp_path: Path, text: str) -> None:
-    script = Script()
-    assert (await run_task(tmp_path, script, model="vad", audio_base64=text)).status_code == 200
-    assert len(script.runs) == 1
-
-
-@pytest.mark.parametrize(
-    ("body", "param"),
-    [
-        ({}, "audio"),
-        ({"audio": None}, "audio"),
-        ({"audio": "/nonexistent"}, "audio"),
-        ({"audio": "a", "audio_base64": RECORDING}, "audio_base64"),
-        ({"audio_base64": ""}, "audio_base64"),
-        ({"audio_base64": "!!!!"}, "audio_base64"),
-        ({"audio_base64": "QQ==="}, "audio_base64"),
-        ({"audio_base64": "QUJDR"}, "audio_base64"),
-        ({"audio_base64": 5}, "audio_base64"),
-        ({"audio_base64": base64.b64encode(b"text").decode()}, "file"),
-        ({"request": {"audio_base64": 5}}, "request.audio_base64"),
-        ({"request": []}, "request"),
-    ],
-)
-async def test_a_bad_task_is_refused(tmp_path: Path, body: dict[str, Any], param: str) -> None:
-    assert (await refused(await run_task(tmp_path, Script(), model="vad", **body)))[0] == param
-
-
-async def test_a_task_needs_a_known_model(tmp_path: Path) -> None:
-    assert (await refused(await run_task(tmp_path, Script())))[0] == "model"
-    assert (await refused(await run_task(tmp_path, Script(), model="nope"), 404))[0] == "model"
-
-
-async def test_a_speech_task_answers_with_a_file_in_base64(tmp_path: Path) -> None:
-    answer = await (await run_task(tmp_path, speaking(), model="piper", request={"text": "hello"})).get_json()
-    assert base64.b64decode(answer["audio"]).startswith(b"WAV")
-    assert (answer["sample_rate"], answer["channels"]) == (22050, 1)
 
 
 @pytest.mark.parametrize("stream", [{}, {"stream_format": "audio"}, {"stream_format": "sse"}])

@@ -388,3 +388,60 @@ async def test_words_are_there_when_asked_for() -> None:
     body = json.loads(await response.get_data())
     assert body["words"] == [{"word": "Hello", "start": 0.5, "end": 1.0}]
     assert "segments" not in body
+
+
+async def send_details(folder: Path, script: Script, file: bytes = b"FAKE" + PCM, **fields: str) -> Any:
+    client = fake_app(folder, script).test_client()
+    files = {"file": FileStorage(BytesIO(file), filename="speech")}
+    with trio.fail_after(5):
+        return await client.post(f"{URL}/details", form=fields, files=files)
+
+
+async def test_details_have_places_in_samples_of_the_recording(tmp_path: Path) -> None:
+    answer = await (await send_details(tmp_path, spoken(), model="moonshine")).get_json()
+    assert list(answer.items()) == [
+        ("text", "Hello world"),
+        ("language", "en"),
+        (
+            "segments",
+            [
+                {"start_sample": 4000, "end_sample": 10000, "text": "Hello"},
+                {"start_sample": 29288000, "end_sample": 29300000, "text": " world"},
+            ],
+        ),
+        ("words", [{"word": "Hello", "start_sample": 4000, "end_sample": 8000}]),
+        ("sample_rate", 8000),
+        ("timing", {"wall_ms": 250.0, "audio_duration_ms": 2000.0, "rtf": 0.125}),
+    ]
+
+
+async def test_details_come_by_path_too_and_from_a_streaming_entry(tmp_path: Path) -> None:
+    (tmp_path / "a.wav").write_bytes(b"FAKE" + PCM)
+    script = spoken()
+    client = fake_app(tmp_path, script).test_client()
+    body = {"model": "moonshine-live", "audio": str(tmp_path / "a.wav"), "response_format": "json"}
+    with trio.fail_after(5):
+        response = await client.post(f"{URL}/details", data=json.dumps(body).encode())
+    assert (await response.get_json())["sample_rate"] == 8000
+    assert script.run.request.mode == "offline"
+
+
+async def test_details_of_silence_are_an_empty_text(tmp_path: Path) -> None:
+    answer = await (await send_details(tmp_path, Script())).get_json()
+    assert set(answer) == {"text", "language", "timing"}
+    assert answer["text"] == ""
+
+
+@pytest.mark.parametrize(
+    ("fields", "file", "param"),
+    [
+        ({"stream": "true"}, b"FAKE", "stream"),
+        ({"response_format": "verbose_json"}, b"FAKE", "response_format"),
+        ({"timestamp_granularities": "phoneme"}, b"FAKE", "timestamp_granularities"),
+        ({"model": "piper"}, b"FAKE", "model"),
+        ({}, b"", "file"),
+        ({}, b"text", "file"),
+    ],
+)
+async def test_bad_details_are_refused(tmp_path: Path, fields: dict[str, str], file: bytes, param: str) -> None:
+    assert (await refusal(await send_details(tmp_path, spoken(), file, **fields)))[0] == param
