@@ -12,7 +12,7 @@ from multiprocessing.context import ForkServerProcess
 
 import trio
 
-from audiocpp.daemon.errors import DaemonError, InsufficientMemory, ModelFailed, WorkerDied
+from audiocpp.daemon.errors import BodyTooLarge, DaemonError, InsufficientMemory, ModelFailed, WorkerDied
 from audiocpp.daemon.worker_entry import run_worker
 from audiocpp.daemon.worker_run import WorkerRun
 from audiocpp.engines import wire
@@ -158,17 +158,24 @@ class Worker:
     def send(self, command: wire.Command) -> None:
         """Queues a command. Bounded by the runs' windows; a worker that has ended takes nothing."""
         if self._ended is None:
-            self._outgoing.append(wire.encode(command))
-            self._outgoing_changed.set()
-            self._outgoing_changed = trio.Event()
+            self._send_frame(wire.encode(command))
+
+    def _send_frame(self, frame: bytearray) -> None:
+        self._outgoing.append(frame)
+        self._outgoing_changed.set()
+        self._outgoing_changed = trio.Event()
 
     def open(self, model: str, request: TaskRequest) -> WorkerRun:
-        """Opens a run. Raises `WorkerDied` when the process has ended."""
+        """Opens a run. Raises `WorkerDied` when the process has ended, `BodyTooLarge` for a request beyond a frame."""
         if self._ended is not None:
             raise WorkerDied(f"the worker process of {self.name} has ended: {self._ended}")
         run = WorkerRun(next(self._run_ids), model, self.send)
+        frame = wire.encode(wire.OpenRun(run.id, model, request))
+        if len(frame) > wire.MAX_FRAME_BYTES:
+            limit = f"at most {wire.MAX_FRAME_BYTES} are accepted"
+            raise BodyTooLarge(f"the texts and the recording of the request have {len(frame)} bytes; {limit}")
         self._runs[run.id] = run
-        self.send(wire.OpenRun(run.id, model, request))
+        self._send_frame(frame)
         return run
 
     def abort(self, model: str, error: Exception) -> None:

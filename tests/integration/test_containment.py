@@ -8,7 +8,7 @@ import trio
 from tests.fakes.exposition import series_of, value
 from tests.fakes.stub_worker import MIB, run_stub_worker
 
-from audiocpp.daemon.errors import DaemonError, InsufficientMemory, ModelFailed, ServerBusy, WorkerDied
+from audiocpp.daemon.errors import BodyTooLarge, DaemonError, InsufficientMemory, ModelFailed, ServerBusy, WorkerDied
 from audiocpp.daemon.estimates import Measurement
 from audiocpp.daemon.ledger import Ledger, MemoryLimits
 from audiocpp.daemon.lifecycle import Model, State
@@ -83,6 +83,21 @@ async def test_a_run_that_heeds_nothing_is_ended_with_its_process() -> None:
         assert patience.cancelled_caught
         assert await ask(running, "a") == "answered"
         assert await ask(running, "b") == "answered"
+
+
+async def test_a_request_beyond_a_frame_is_refused_and_costs_no_other() -> None:
+    answers: list[str] = []
+
+    async def ask_slowly() -> None:
+        answers.append(await ask(running, "a", "slow"))
+
+    async with supervisor() as running:
+        assert await ask(running, "a") == "answered"
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ask_slowly)
+            with pytest.raises(BodyTooLarge, match=str(wire.MAX_FRAME_BYTES)):
+                await ask(running, "a", "x" * wire.MAX_FRAME_BYTES)
+        assert answers == ["answered"]
 
 
 async def test_a_process_that_dies_in_a_run_costs_that_run() -> None:
