@@ -207,12 +207,10 @@ def _type(kind: inspect.Type) -> str:
             return _number(kind)
         case inspect.VarTupleType() | inspect.ListType():
             return f"array of {_type(kind.item_type)}s"
-        case inspect.DictType(value_type=inspect.AnyType() | inspect.CustomType()):
+        case inspect.StructType() | inspect.DictType(value_type=inspect.AnyType() | inspect.CustomType()):
             return "object"
         case inspect.DictType():
             return f"object of {_type(kind.value_type)}s"
-        case inspect.StructType():
-            return "object"
         case inspect.CustomType(cls) if cls is Path:
             return "path"
         case inspect.AnyType() | inspect.CustomType():

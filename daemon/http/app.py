@@ -6,6 +6,7 @@ from audiocpp.daemon.backend import EXTENSION, Backend, RunTask
 from audiocpp.daemon.http import errors, guards
 from audiocpp.daemon.http.batches import batches
 from audiocpp.daemon.http.connection import HttpConnection, ServedRequest, WebSocketConnection
+from audiocpp.daemon.http.description import description
 from audiocpp.daemon.http.devices import devices
 from audiocpp.daemon.http.health import health
 from audiocpp.daemon.http.metrics import PresentState, metrics
@@ -19,7 +20,7 @@ from audiocpp.daemon.services import Services
 from audiocpp.daemon.spool import Spool
 from audiocpp.daemon.tasks import run_task
 
-BLUEPRINTS = (health, metrics, devices, models, voices, speech, transcriptions, tasks, batches, live)
+BLUEPRINTS = (health, description, metrics, devices, models, voices, speech, transcriptions, tasks, batches, live)
 
 
 class _App(QuartTrio):

@@ -12,8 +12,8 @@ from audiocpp.daemon.backend import backend
 from audiocpp.daemon.config import ApiKeyFile, ServerConfig
 from audiocpp.daemon.errors import ConfigError, Forbidden, Unauthorized
 
-OPEN_PATHS = frozenset({"/health"})
-"""Served without a key, so that supervisors and load balancers need none."""
+OPEN_PATHS = frozenset({"/health", "/openapi.json", "/docs"})
+"""Served without a key: supervisors and load balancers need none, and the description says nothing of this daemon."""
 
 KEY_SUBPROTOCOL = "openai-insecure-api-key."
 """How browsers send a key with a WebSocket: as a subprotocol, since they cannot set headers (OpenAI's client)."""
