@@ -16,6 +16,7 @@ from audiocpp.daemon.admin import Admin
 from audiocpp.daemon.config import ServerConfig
 from audiocpp.daemon.errors import DaemonError
 from audiocpp.daemon.http.app import create_app
+from audiocpp.daemon.http.live import RAW_BODIES
 from audiocpp.daemon.references import check_presets
 from audiocpp.daemon.services import Services, build_services
 from audiocpp.daemon.serving import Listener, ServingLimits, open_tcp_listener, open_unix_listener, serve
@@ -61,7 +62,9 @@ async def _serve(services: Services, public: Listener, admin: Listener, announce
         await check_presets(services.registry, services.codecs)
         backend = Admin(services, url=url, pid=os.getpid(), nursery=nursery)
         async with trio.open_nursery() as planes:
-            await planes.start(partial(serve, create_app(services), [public], limits=limits, stop=stop))
+            await planes.start(
+                partial(serve, create_app(services), [public], limits=limits, stop=stop, raw_bodies=RAW_BODIES)
+            )
             await planes.start(
                 partial(
                     serve,

@@ -6,12 +6,12 @@ from contextlib import aclosing, asynccontextmanager, contextmanager
 import msgspec
 import trio
 
+from audiocpp.daemon.admission import Slot
 from audiocpp.daemon.busy import effective_busy_timeout_ms
 from audiocpp.daemon.errors import RequestTimeout
 from audiocpp.daemon.lease import Lease
 from audiocpp.daemon.registry import ModelEntry
 from audiocpp.daemon.services import Services
-from audiocpp.daemon.worker_run import WorkerRun
 from audiocpp.engines.tasks import AudioChunk, TaskEvent, TaskRequest
 
 CANCEL_GRACE_S = 5.0
@@ -30,10 +30,15 @@ class RunTiming(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TaskRun:
-    """An open run. One task may `push`, another iterate; leaving `run_task` before the end cancels the run."""
+    """An open run. One task may `push`, another iterate; leaving `run_task` before the end cancels the run.
 
-    def __init__(self, run: WorkerRun, request: TaskRequest, *, queue_ms: float, load_ms: float) -> None:
-        self._run = run
+    `slot` is the place that it takes.
+    """
+
+    def __init__(self, lease: Lease, slot: Slot, request: TaskRequest, *, queue_ms: float, load_ms: float) -> None:
+        self.slot = slot
+        self._lease = lease
+        self._run = lease.open(request)
         self._request = request
         self._queue_ms = queue_ms
         self._load_ms = load_ms
@@ -59,6 +64,26 @@ class TaskRun:
         """No further input."""
         self._run.finish()
         await trio.lowlevel.checkpoint()
+
+    async def restart(self, request: TaskRequest) -> None:
+        """Ends the run, whatever it is doing, and opens another of the same model in the same slot.
+
+        Nobody may be pushing or iterating. Raises `WorkerDied`.
+        """
+        await self.end()
+        self._request = request
+        self._run = self._lease.open(request)
+
+    async def end(self) -> None:
+        """Cancels the run if it has not ended; one that does not obey goes with its worker process."""
+        with trio.CancelScope(shield=True):
+            if not await self._run.cancel(CANCEL_GRACE_S):
+                self._lease.kill_worker(f"a cancelled run went on for {CANCEL_GRACE_S:g} s")
+
+    @property
+    def answered(self) -> bool:
+        """Whether it came to its own end."""
+        return self._run.done is not None
 
     async def __aiter__(self) -> AsyncIterator[TaskEvent]:
         """The events until the run's end. Raises what made it fail, after the events before that."""
@@ -97,22 +122,17 @@ async def run_task(
     """
     queued_at = trio.current_time()
     timeout_ms = effective_busy_timeout_ms(entry.busy_timeout_ms, busy_timeout_ms)
-    async with services.slots[entry.id].slot(timeout_ms):
+    async with services.slots[entry.id].slot(timeout_ms) as slot:
         admitted_at = trio.current_time()
         async with services.residency.lease(entry, timeout_ms=timeout_ms) as lease:
-            leased_at = trio.current_time()
-            worker_run = lease.open(request)
+            queue_ms, load_ms = (admitted_at - queued_at) * 1e3, (trio.current_time() - admitted_at) * 1e3
+            run = TaskRun(lease, slot, request, queue_ms=queue_ms, load_ms=load_ms)
             try:
                 with _time_limit(entry, request):
-                    yield TaskRun(
-                        worker_run,
-                        request,
-                        queue_ms=(admitted_at - queued_at) * 1e3,
-                        load_ms=(leased_at - admitted_at) * 1e3,
-                    )
-                lease.answered = worker_run.done is not None
+                    yield run
+                lease.answered = run.answered
             finally:
-                await _end(worker_run, lease)
+                await run.end()
 
 
 @contextmanager
@@ -123,10 +143,3 @@ def _time_limit(entry: ModelEntry, request: TaskRequest) -> Iterator[None]:
         yield
     if scope.cancelled_caught:
         raise RequestTimeout(f"the request took longer than the {limit_ms} ms that request_timeout_ms allows")
-
-
-async def _end(run: WorkerRun, lease: Lease) -> None:
-    """Cancels a run that has not ended; one that does not obey goes with its worker process."""
-    with trio.CancelScope(shield=True):
-        if not await run.cancel(CANCEL_GRACE_S):
-            lease.kill_worker(f"a cancelled run went on for {CANCEL_GRACE_S:g} s")

@@ -9,13 +9,13 @@ from audiocpp.daemon.http.connection import HttpConnection, ServedRequest, WebSo
 from audiocpp.daemon.http.description import description
 from audiocpp.daemon.http.devices import devices
 from audiocpp.daemon.http.health import health
+from audiocpp.daemon.http.live import live
 from audiocpp.daemon.http.metrics import PresentState, metrics
 from audiocpp.daemon.http.models import models
 from audiocpp.daemon.http.speech import speech
 from audiocpp.daemon.http.tasks import tasks
 from audiocpp.daemon.http.transcriptions import transcriptions
 from audiocpp.daemon.http.voices import voices
-from audiocpp.daemon.live.websocket import live
 from audiocpp.daemon.services import Services
 from audiocpp.daemon.spool import Spool
 from audiocpp.daemon.tasks import run_task

@@ -24,6 +24,7 @@ from audiocpp.daemon.backend import EXTENSION, Backend
 from audiocpp.daemon.http.paths import rule_path
 from audiocpp.daemon.logs import request_id
 from audiocpp.daemon.metrics import UNMATCHED
+from audiocpp.daemon.serving.pieces import Piece
 from audiocpp.daemon.timings import Timings, current_timings
 
 access_log = logging.getLogger("audiocpp.daemon.http.access")
@@ -142,7 +143,7 @@ async def _is_settled(served: ServedRequest, status: int) -> bool:
 
 
 class WebSocketConnection(TrioASGIWebsocketConnection):
-    """Serves one WebSocket."""
+    """Serves one WebSocket. The route receives each message in the `Piece`s that it came in."""
 
     async def __call__(self, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
         with _traced(self.scope["headers"]) as exchange:
@@ -161,7 +162,8 @@ class WebSocketConnection(TrioASGIWebsocketConnection):
         while (event := await receive())["type"] != "websocket.disconnect":
             if event["type"] == "websocket.receive":
                 data = event.get("bytes")
-                await self.send_channel.send(cast("str", event["text"]) if data is None else data)
+                piece = Piece(cast("str", event["text"]) if data is None else data, not event.get("more", False))
+                await self.send_channel.send(cast("bytes", piece))
         nursery.cancel_scope.cancel()
 
 

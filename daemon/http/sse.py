@@ -29,10 +29,14 @@ def event(data: Mapping[str, Any]) -> bytes:
 
 
 class Stream:
-    """The body of a reply under way, as its producer sees it."""
+    """The body of a reply under way, as its producer sees it.
+
+    `broken`: its last event is an error, after which a stream of events has no `[DONE]`.
+    """
 
     def __init__(self, put: trio.MemorySendChannel[bytes], task_status: trio.TaskStatus[None]) -> None:
         self.begun = False
+        self.broken = False
         self._put = put
         self._task_status = task_status
 
@@ -87,7 +91,7 @@ async def _produce(
         try:
             await produce(stream)
             stream.begin()
-            if events:
+            if events and not stream.broken:
                 await stream.emit(DONE)
         except Exception as error:
             if not stream.begun:

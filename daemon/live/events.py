@@ -1,9 +1,10 @@
-"""A run's events as the client of a live session sees them."""
+"""What the client of a live session is told: a run's events, and errors."""
 
 from typing import Any
 
 import msgspec
 
+from audiocpp.daemon.live.messages import Send
 from audiocpp.engines.tasks import (
     Finalized,
     Segment,
@@ -43,3 +44,8 @@ def _segment(segment: Segment, *, words: bool) -> dict[str, Any]:
         "confidence": segment.confidence,
     }
     return {**event, "words": msgspec.to_builtins(segment.words)} if words else event
+
+
+def error_event(message: str, code: str, *, kind: str = "invalid_request_error", param: str | None = None) -> Send:
+    error = {"message": message, "type": kind, "code": code}
+    return Send({"type": "error", "error": error if param is None else {**error, "param": param}})

@@ -4,12 +4,15 @@ from collections import deque
 
 import trio
 
-from audiocpp.daemon.live.messages import Finalize, Finish, Push
+from audiocpp.daemon.live.messages import Finalize, Finish, Push, Restart
 
 QUEUE_BYTES = 1 << 20
 """Half a minute of 16 kHz PCM16. More would only delay what is noticed of a client that has left."""
 
-Work = Push | Finalize | Finish
+OVERHEAD_BYTES = 256
+"""What an item takes beside its audio: frames of one byte must not fill the memory."""
+
+Work = Push | Finalize | Finish | Restart
 
 
 class IngestQueue:
@@ -30,17 +33,33 @@ class IngestQueue:
         self._notify()
 
     async def get(self) -> Work:
+        """The next piece of work. Audio that lies behind audio comes with it."""
         while not self._work:
             await self._changed.wait()
-        work = self._work.popleft()
-        self._bytes -= _size(work)
-        self._notify()
-        return work
+        work = self._take()
+        if not isinstance(work, Push) or not self._next_is_audio:
+            return work
+        data = bytearray(work.data)
+        while self._next_is_audio:
+            following = self._take()
+            assert isinstance(following, Push)
+            data += following.data
+        return Push(bytes(data))
 
     async def room(self) -> None:
         """Waits until the queue is no longer full. The client's socket is not read meanwhile."""
         while self.full:
             await self._changed.wait()
+
+    @property
+    def _next_is_audio(self) -> bool:
+        return bool(self._work) and isinstance(self._work[0], Push)
+
+    def _take(self) -> Work:
+        work = self._work.popleft()
+        self._bytes -= _size(work)
+        self._notify()
+        return work
 
     def _notify(self) -> None:
         self._changed.set()
@@ -48,4 +67,4 @@ class IngestQueue:
 
 
 def _size(work: Work) -> int:
-    return len(work.data) if isinstance(work, Push) else 0
+    return OVERHEAD_BYTES + (len(work.data) if isinstance(work, Push) else 0)

@@ -6,15 +6,22 @@ from typing import Any
 import msgspec
 
 from audiocpp.daemon.errors import DaemonError
-from audiocpp.engines.tasks import TaskEvent
+from audiocpp.engines.tasks import TaskEvent, TaskRequest
 
 # Inputs.
 
 
 class Audio(msgspec.Struct, frozen=True):
-    """PCM from the client, split anywhere."""
+    """PCM from the client, split anywhere.
+
+    Attributes:
+        ends: it is the last of a frame or a chunk.
+        framing_bytes: what came with it and is no audio, where that counts.
+    """
 
     data: bytes
+    ends: bool = True
+    framing_bytes: int = 0
 
 
 class Control(msgspec.Struct, frozen=True):
@@ -23,10 +30,28 @@ class Control(msgspec.Struct, frozen=True):
     text: str
 
 
+class Ended(msgspec.Struct, frozen=True):
+    """The client has sent all of its audio, and the transport says so."""
+
+
+class Broken(msgspec.Struct, frozen=True):
+    """What the client sends cannot be understood any more."""
+
+    message: str
+
+
+class Lost(msgspec.Struct, frozen=True):
+    """The connection broke. The client may come back."""
+
+
 class Heard(msgspec.Struct, frozen=True):
     """An event of the run."""
 
     event: TaskEvent
+
+
+class Restarted(msgspec.Struct, frozen=True):
+    """The run that `Restart` asked for is open. What is heard from now on is its."""
 
 
 class RunEnded(msgspec.Struct, frozen=True):
@@ -40,15 +65,27 @@ class RunBroke(msgspec.Struct, frozen=True):
 
 
 class Tick(msgspec.Struct, frozen=True):
-    """`LiveSession.deadline_s` may have passed."""
+    """`deadline_s` of the session may have passed."""
 
 
 class Stop(msgspec.Struct, frozen=True):
     """The daemon is stopping."""
 
 
-Input = Audio | Control | Heard | RunEnded | RunBroke | Tick | Stop
-INPUTS: tuple[type[Input], ...] = (Audio, Control, Heard, RunEnded, RunBroke, Tick, Stop)
+Input = Audio | Control | Ended | Broken | Lost | Heard | Restarted | RunEnded | RunBroke | Tick | Stop
+INPUTS: tuple[type[Input], ...] = (
+    Audio,
+    Control,
+    Ended,
+    Broken,
+    Lost,
+    Heard,
+    Restarted,
+    RunEnded,
+    RunBroke,
+    Tick,
+    Stop,
+)
 
 
 # Effects.
@@ -70,6 +107,12 @@ class Finish(msgspec.Struct, frozen=True):
     """Tell the run that its input is complete."""
 
 
+class Restart(msgspec.Struct, frozen=True):
+    """End the run, whatever it is doing, and go on with another one of the same model."""
+
+    request: TaskRequest
+
+
 class Send(msgspec.Struct, frozen=True):
     """Send this event to the client."""
 
@@ -80,7 +123,7 @@ class Close(msgspec.Struct, frozen=True):
     """Close the transport, after everything sent so far. `code` is a WebSocket close code."""
 
     code: int
-    reason: str
+    reason: str = ""
 
 
-Effect = Push | Finalize | Finish | Send | Close
+Effect = Push | Finalize | Finish | Restart | Send | Close

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from audiocpp.daemon.errors import InvalidRequest, NotFound
+from audiocpp.daemon.errors import InvalidRequest
 from audiocpp.daemon.registry import ModelEntry, Registry
 from audiocpp.daemon.request_fields import busy_timeout, flag, language_tag, whole_number
 from audiocpp.daemon.request_options import request_options
@@ -26,8 +26,6 @@ class LiveParameters(msgspec.Struct, frozen=True, kw_only=True):
 
 def live_parameters(query: Mapping[str, str], registry: Registry) -> LiveParameters:
     """Raises `ModelNotFound`, or `InvalidRequest` naming the parameter and what it accepts."""
-    if query.get("session_id"):
-        raise NotFound("no such session: it has ended or never was", param="session_id")
     entry = registry.resolve(query.get("model") or None, task="asr", mode="streaming")
     audio = _audio_format(query)
     partials = flag(query.get("partials"), "partials")
@@ -55,6 +53,11 @@ def live_parameters(query: Mapping[str, str], registry: Registry) -> LiveParamet
         words=words,
         busy_timeout_ms=busy_timeout(query.get("busy_timeout_ms")),
     )
+
+
+def resume_offset(query: Mapping[str, str]) -> int | None:
+    """The sample that a client goes on with; None: the next one that the session expects."""
+    return whole_number(query.get("offset"), "offset", low=0, high=2**53 - 1)
 
 
 def _audio_format(query: Mapping[str, str]) -> AudioFormat:

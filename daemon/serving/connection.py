@@ -4,7 +4,7 @@ import logging
 import select
 import socket
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import trio
@@ -29,7 +29,8 @@ class Connection:
     """Serves one accepted stream until either side is done. The stream is closed at the end of `run`.
 
     A client that closes, resets, or half-closes ends the connection, and with it (by cancellation) the work done for
-    it. `state` is handed to the app in the ASGI scope, together with `abort`.
+    it; but one that half-closes after a raw body gets its answer. `state` is handed to the app in the ASGI scope,
+    together with `abort` and `limit_writes`.
     """
 
     def __init__(
@@ -47,14 +48,18 @@ class Connection:
         self._limits = limits
         self._config = config
         self._context = context
-        self._state = {**state, "abort": self.abort}
+        self._state = {**state, "abort": self.abort, "limit_writes": self.limit_writes}
+        self._write_timeout_s = limits.write_timeout_s
+        self._dropped: Callable[[], None] = lambda: None
         self._scope = trio.CancelScope()
         self._receiving = trio.CancelScope()
         self._handling: trio.CancelScope | None = None
         self._sending = trio.Lock()
         self._deadline = trio.current_time() + limits.header_timeout_s
         self._waits_for_request = False
+        self._input_ended = False
         self._closing = False
+        self._closed = trio.Event()
         self._nursery: trio.Nursery
         self._protocol: Protocol
 
@@ -75,6 +80,11 @@ class Connection:
         self._stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
         self._scope.cancel()
 
+    def limit_writes(self, seconds: float, dropped: Callable[[], None]) -> None:
+        """From now on a client that takes no byte for so long is dropped, after a call of `dropped`."""
+        self._write_timeout_s = seconds
+        self._dropped = dropped
+
     def close_if_idle(self) -> None:
         """Ends the connection if no request is being served."""
         if self._protocol.idle and not self._closing:
@@ -82,10 +92,11 @@ class Connection:
 
     def cancel_if_peer_left(self) -> None:
         """For the times when nothing is read because the app is behind: the socket still tells of a hang-up."""
-        if self._handling is None:
+        if self._handling is None and not self._input_ended:
             return
         poll = select.poll()
-        poll.register(self._stream.socket.fileno(), select.POLLRDHUP)
+        # A reset is always told; a half-close only when asked for.
+        poll.register(self._stream.socket.fileno(), 0 if self._protocol.reads_to_the_end else select.POLLRDHUP)
         if poll.poll(0):
             self._scope.cancel()
 
@@ -104,7 +115,7 @@ class Connection:
         )
 
     async def _read(self) -> None:
-        """Feeds the protocol until the end of the stream; discards while closing."""
+        """Feeds the protocol until the end of the stream, or of the reply to it; discards while closing."""
         discarded = 0
         while data := await self._receive():
             if self._closing:
@@ -116,6 +127,10 @@ class Connection:
                 await self._protocol.handle(RawData(data))
             self._handling = None
             self._start_header_timer()
+        if not self._closing and self._protocol.reads_to_the_end:
+            self._input_ended = True
+            await self._protocol.end_input()
+            await self._closed.wait()
 
     async def _receive(self) -> bytes:
         """The next bytes; none at the end of the stream or at the deadline of the present phase."""
@@ -123,7 +138,7 @@ class Connection:
             try:
                 return bytes(await self._stream.receive_some(READ_BYTES))
             except (trio.BrokenResourceError, trio.ClosedResourceError):
-                return b""
+                self._scope.cancel()
         return b""
 
     def _start_header_timer(self) -> None:
@@ -151,13 +166,14 @@ class Connection:
     async def _write(self, data: bytes) -> None:
         async with self._sending:
             for start in range(0, len(data), WRITE_BYTES):
-                with trio.move_on_after(self._limits.write_timeout_s) as deadline:
+                with trio.move_on_after(self._write_timeout_s) as deadline:
                     try:
                         await self._stream.send_all(data[start : start + WRITE_BYTES])
                     except (trio.BrokenResourceError, trio.ClosedResourceError):
                         self._scope.cancel()
                 if deadline.cancelled_caught:
-                    logger.info("A client took no byte for %g s and was dropped", self._limits.write_timeout_s)
+                    logger.info("A client took no byte for %g s and was dropped", self._write_timeout_s)
+                    self._dropped()
                     self.abort()
 
     def _close(self) -> None:
@@ -168,6 +184,7 @@ class Connection:
         if self._closing:
             return
         self._closing = True
+        self._closed.set()
         self._set_deadline(self._limits.linger_s)
         self._nursery.start_soon(self._send_eof)
         if self._handling is not None:

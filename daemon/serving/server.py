@@ -1,7 +1,7 @@
 """The accept loop and the stop."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from functools import partial
 from typing import Any
 
@@ -30,15 +30,19 @@ async def serve(
     limits: ServingLimits,
     stop: trio.Event,
     read_peer: ReadPeer | None = None,
+    raw_bodies: Set[str] = frozenset(),
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serves `app` until `stop` is set and the running requests are done.
 
     In the ASGI scope, `state` carries `peer` (the result of `read_peer` for a connection to a Unix socket, else
-    None), `loopback` (of its listener), `stopping` (the event `stop`) and `abort` (resets the connection).
+    None), `loopback` (of its listener), `stopping` (the event `stop`), `background` (a nursery for what outlives its
+    connection; no error may leave it), `abort` (resets the connection) and `limit_writes` (sets its write deadline).
 
     Args:
         read_peer: called once per Unix connection; an OSError closes that connection.
+        raw_bodies: paths whose chunked bodies reach the app as they are on the wire (see `raw_body`). A client that
+            half-closes such a connection is still answered.
 
     Resource handling:
         The listeners are closed when `stop` is set, and at the end. Then idle connections are closed, running
@@ -48,8 +52,9 @@ async def serve(
         An error in a connection, whatever it is, is logged and ends that connection. An accept that fails for want
         of descriptors or memory is retried (as `trio.serve_listeners` does); any other accept error propagates.
     """
-    server = _Server(app, limits=limits, stop=stop, read_peer=read_peer)
     async with trio.open_nursery() as background:
+        given = {"stopping": stop, "background": background}
+        server = _Server(app, limits=limits, given=given, read_peer=read_peer, raw_bodies=raw_bodies)
         background.start_soon(server.watch_for_hangups)
         async with trio.open_nursery() as connections:
             async with trio.open_nursery() as accepting:
@@ -65,13 +70,19 @@ async def serve(
 
 class _Server:
     def __init__(
-        self, app: ASGIFramework, *, limits: ServingLimits, stop: trio.Event, read_peer: ReadPeer | None
+        self,
+        app: ASGIFramework,
+        *,
+        limits: ServingLimits,
+        given: Mapping[str, Any],
+        read_peer: ReadPeer | None,
+        raw_bodies: Set[str],
     ) -> None:
         self._app = ASGIWrapper(app)
         self._limits = limits
-        self._config = StackConfig(limits)
+        self._config = StackConfig(limits, raw_bodies=raw_bodies)
         self._context = WorkerContext(None)
-        self._stop = stop
+        self._given = given
         self._read_peer = read_peer
         self._connections: set[Connection] = set()
 
@@ -124,7 +135,7 @@ class _Server:
     def _state(self, listener: Listener, stream: trio.SocketStream) -> dict[str, Any]:
         reads_peer = self._read_peer is not None and listener.unix
         peer = self._read_peer(stream.socket) if self._read_peer is not None and reads_peer else None
-        return {"peer": peer, "loopback": listener.loopback, "stopping": self._stop}
+        return {"peer": peer, "loopback": listener.loopback, **self._given}
 
 
 async def _refuse(stream: trio.SocketStream) -> None:

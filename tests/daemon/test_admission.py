@@ -136,3 +136,60 @@ async def test_the_queue_is_bounded(autojump_clock: MockClock) -> None:
         with pytest.raises(ServerBusy, match="the longest queue allowed"):
             async with queue.slot(FOREVER):
                 pytest.fail("there was no slot")
+
+
+async def reserve(queue: SlotQueue, log: list[str], name: str) -> None:
+    """Holds a slot that is reserved at once, until it is wanted elsewhere."""
+    async with queue.slot(FOREVER) as slot:
+        wanted = trio.Event()
+        slot.reserve(wanted.set)
+        await wanted.wait()
+        log.append(name)
+
+
+async def test_a_reserved_slot_is_not_active_and_nobody_else_has_it(autojump_clock: MockClock) -> None:
+    queue = SlotQueue("m", 1)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(reserve, queue, [], "gone")
+        await wait_all_tasks_blocked()
+        assert (queue.active, queue.reserved) == (0, 1)
+        with pytest.raises(ServerBusy, match="1 of 1 slots"):
+            async with queue.slot(1000):
+                pytest.fail("the slot is kept")
+        queue.give_up_reserved()
+    assert (queue.active, queue.reserved) == (0, 0)
+
+
+async def test_a_slot_that_is_used_again_is_not_given_up(autojump_clock: MockClock) -> None:
+    queue = SlotQueue("m", 1)
+    async with queue.slot(FOREVER) as slot:
+        slot.reserve(lambda: pytest.fail("it is in use"))
+        slot.use()
+        queue.give_up_reserved()
+        assert (queue.active, queue.reserved) == (1, 0)
+
+
+@pytest.mark.parametrize(("slots", "gone", "kept"), [(1, 1, 1), (4, 2, 2), (8, 5, 4), (8, 7, 4)])
+async def test_at_most_half_of_the_slots_are_reserved_for_those_who_left_last(
+    autojump_clock: MockClock, slots: int, gone: int, kept: int
+) -> None:
+    queue, log = SlotQueue("m", slots), []
+    async with trio.open_nursery() as nursery:
+        for number in range(gone):
+            nursery.start_soon(reserve, queue, log, str(number))
+            await wait_all_tasks_blocked()
+        assert (queue.reserved, log) == (kept, [str(number) for number in range(gone - kept)])
+        queue.give_up_reserved()
+
+
+async def test_waiting_for_a_reserved_slot_is_not_hopeless(autojump_clock: MockClock) -> None:
+    queue = SlotQueue("m", 1)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(reserve, queue, [], "gone")
+        await trio.sleep(10)
+        started = trio.current_time()
+        with pytest.raises(ServerBusy):
+            async with queue.slot(1000):
+                pytest.fail("the slot is kept")
+        assert trio.current_time() - started == pytest.approx(1.0)
+        queue.give_up_reserved()

@@ -3,8 +3,11 @@
 import json
 import math
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from audiocpp.daemon.config import LiveIngest
 from audiocpp.daemon.errors import DaemonError, InsufficientMemory, InvalidRequest, ServerBusy, ShuttingDown, WorkerDied
@@ -12,14 +15,18 @@ from audiocpp.daemon.live.arrivals import Arrivals
 from audiocpp.daemon.live.messages import (
     INPUTS,
     Audio,
+    Broken,
     Close,
     Control,
     Effect,
+    Ended,
     Finalize,
     Finish,
     Heard,
     Input,
+    Lost,
     Push,
+    Restarted,
     RunBroke,
     RunEnded,
     Send,
@@ -42,7 +49,9 @@ END = Control('{"type": "end"}')
 SECOND = bytes(32_000)
 
 
-def session(*, partials: bool = False, words: bool = False, **limits: int) -> LiveSession:
+def session(
+    *, partials: bool = False, words: bool = False, resume_ms: int = 0, names_limits: bool = True, **limits: int
+) -> LiveSession:
     """An open session at 16 kHz PCM16, opened at second 100."""
     return LiveSession(
         id="s1",
@@ -52,6 +61,8 @@ def session(*, partials: bool = False, words: bool = False, **limits: int) -> Li
         opened_s=100.0,
         partials=partials,
         words=words,
+        resume_ms=resume_ms,
+        names_limits=names_limits,
     )
 
 
@@ -72,7 +83,11 @@ BROKE = RunBroke(WorkerDied("the worker died"))
 EXAMPLES: dict[type[Input], Input] = {
     Audio: Audio(b"\1\2\3"),
     Control: Control('{"type": "finalize"}'),
+    Ended: Ended(),
+    Broken: Broken("invalid chunk size"),
+    Lost: Lost(),
     Heard: Heard(TextDelta("hi")),
+    Restarted: Restarted(),
     RunEnded: RunEnded(),
     RunBroke: BROKE,
     Tick: Tick(),
@@ -96,14 +111,22 @@ DONE = "transcript.text.done"
 TABLE: dict[tuple[Phase, type[Input]], tuple[list[str], Phase]] = {
     (Phase.OPEN, Audio): (["push"], Phase.OPEN),
     (Phase.OPEN, Control): (["finalize"], Phase.OPEN),
+    (Phase.OPEN, Ended): (["finish"], Phase.ENDING),
+    (Phase.OPEN, Broken): (["error", "close 1008"], Phase.OVER),
+    (Phase.OPEN, Lost): (["close 1000"], Phase.OVER),
     (Phase.OPEN, Heard): (["transcript.text.delta"], Phase.OPEN),
+    (Phase.OPEN, Restarted): ([], Phase.OPEN),
     (Phase.OPEN, RunEnded): ([DONE, "close 1000"], Phase.OVER),
     (Phase.OPEN, RunBroke): (["error", "close 1011"], Phase.OVER),
     (Phase.OPEN, Tick): ([], Phase.OPEN),
     (Phase.OPEN, Stop): (["finish"], Phase.ENDING),
     (Phase.ENDING, Audio): (["error"], Phase.ENDING),
     (Phase.ENDING, Control): (["error"], Phase.ENDING),
+    (Phase.ENDING, Ended): ([], Phase.ENDING),
+    (Phase.ENDING, Broken): ([], Phase.ENDING),
+    (Phase.ENDING, Lost): (["close 1000"], Phase.OVER),
     (Phase.ENDING, Heard): (["transcript.text.delta"], Phase.ENDING),
+    (Phase.ENDING, Restarted): ([], Phase.ENDING),
     (Phase.ENDING, RunEnded): ([DONE, "close 1000"], Phase.OVER),
     (Phase.ENDING, RunBroke): (["error", "close 1011"], Phase.OVER),
     (Phase.ENDING, Tick): ([], Phase.ENDING),
@@ -326,3 +349,165 @@ def test_arrivals_forget_what_is_long_ago() -> None:
     assert arrivals.first_s == 50.0
     assert arrivals.latency_ms(1.0, 300.0) is None
     assert arrivals.latency_ms(190.0, 50.0 + 190.5) == pytest.approx(500.0)
+
+
+def test_the_reference_words_of_a_limit_stand_alone_where_asked_for() -> None:
+    error, _ = session(names_limits=False, idle_timeout_ms=1000).handle(Tick(), 101.0)
+    assert isinstance(error, Send)
+    assert error.event["error"]["message"] == "live request body stalled"
+    assert error.event["error"]["param"] == "idle_timeout_ms"
+
+
+def test_framing_counts_against_the_size_of_the_body_and_not_as_audio() -> None:
+    live = session(max_body_bytes=10)
+    assert live.handle(Audio(b"12", framing_bytes=6), 100.0) == [Push(b"12")]
+    assert kinds(live.handle(Audio(b"12", framing_bytes=6), 100.0)) == ["error", "close 1008"]
+
+
+def test_a_frame_that_comes_in_pieces_is_measured_whole() -> None:
+    live = session(max_chunk_bytes=4)
+    assert live.handle(Audio(b"123", ends=False), 100.0) == [Push(b"123")]
+    assert live.handle(Audio(b"4", ends=True), 100.0) == [Push(b"4")]
+    assert live.handle(Audio(b"123", ends=False), 100.0) == [Push(b"123")]
+    assert kinds(live.handle(Audio(b"45", ends=False), 100.0)) == ["error", "close 1009"]
+
+
+def test_a_very_long_control_message_is_not_looked_at() -> None:
+    (answer,) = session().handle(Control('{"type": "end"' + 5000 * " " + "}"), 100.0)
+    assert isinstance(answer, Send)
+    assert answer.event["error"]["code"] == "invalid_control"
+
+
+def lost(at: float = 101.0, **limits: int) -> LiveSession:
+    """A session that has heard a second and may be resumed until ten seconds after `at`."""
+    live = session(resume_ms=10_000, **limits)
+    live.handle(Audio(SECOND), 100.0)
+    assert live.handle(Lost(), at) == []
+    return live
+
+
+def test_a_lost_client_may_come_back_in_time() -> None:
+    live = lost(idle_timeout_ms=1)
+    assert live.deadline_s == 111.0
+    assert live.handle(Tick(), 110.9) == []
+    event = live.resume(None, "told", 110.9).event
+    assert (event["type"], event["id"], event["resumed"], event["next_sample"], event["text"]) == (
+        "session.created",
+        "s1",
+        True,
+        16_000,
+        "told",
+    )
+    assert live.handle(Audio(b"\1\2"), 110.9) == [Push(b"\1\2")]
+
+
+def test_a_lost_client_that_does_not_come_back_is_forgotten_without_a_word() -> None:
+    live = lost()
+    assert kinds(live.handle(Tick(), 111.0)) == ["close 1000"]
+    assert live.is_over
+
+
+@pytest.mark.parametrize("resume_ms", [0, 10_000])
+def test_a_lost_client_that_sent_nothing_or_may_not_come_back_is_forgotten_at_once(resume_ms: int) -> None:
+    live = session(resume_ms=resume_ms)
+    if not resume_ms:
+        live.handle(Audio(SECOND), 100.0)
+    assert kinds(live.handle(Lost(), 101.0)) == ["close 1000"]
+
+
+def test_the_total_deadline_also_holds_for_a_lost_client() -> None:
+    live = lost(total_timeout_ms=5000)
+    assert live.deadline_s == 105.0
+    assert kinds(live.handle(Tick(), 105.0)) == ["close 1000"]
+
+
+def test_stopping_forgets_a_lost_client() -> None:
+    assert kinds(lost().handle(Stop(), 102.0)) == ["close 1012"]
+
+
+def test_the_model_goes_on_answering_while_the_client_is_lost() -> None:
+    live = lost()
+    assert kinds(live.handle(Heard(TextDelta("hi")), 102.0)) == ["transcript.text.delta"]
+    live = session(resume_ms=10_000)
+    live.handle(Audio(SECOND), 100.0)
+    live.handle(END, 100.0)
+    live.handle(Lost(), 101.0)
+    assert kinds(live.handle(RunEnded(), 102.0)) == [DONE, "close 1000"]
+
+
+def test_a_lost_client_whose_audio_has_ended_is_forgotten_in_time_too() -> None:
+    live = session(resume_ms=10_000)
+    live.handle(Audio(SECOND), 100.0)
+    live.handle(END, 100.0)
+    live.handle(Lost(), 101.0)
+    assert live.handle(Tick(), 110.9) == []
+    assert kinds(live.handle(Tick(), 111.0)) == ["close 1000"]
+
+
+@pytest.mark.parametrize(
+    ("heard", "offset", "next_sample", "resent", "pushed"),
+    [
+        (b"abcdef", None, 3, b"ghij", b"ghij"),
+        (b"abcdef", 3, 3, b"ghij", b"ghij"),
+        (b"abcdef", 1, 1, b"cdefghij", b"ghij"),  # sent once more
+        (b"abcdef", 0, 0, b"abcdefghij", b"ghij"),
+        (b"abcde", None, 2, b"efghij", b"fghij"),  # half a sample had come
+        (b"abcde", 5, 2, b"efghij", b"fghij"),  # what the client has sent further never came
+    ],
+)
+def test_what_had_come_before_is_dropped_when_it_comes_again(
+    heard: bytes, offset: int | None, next_sample: int, resent: bytes, pushed: bytes
+) -> None:
+    live = session(resume_ms=10_000)
+    live.handle(Audio(heard), 100.0)
+    live.handle(Lost(), 101.0)
+    assert live.resume(offset, "", 102.0).event["next_sample"] == next_sample
+    assert live.handle(Audio(resent), 102.0) == [Push(pushed)]
+
+
+def test_a_frame_that_was_cut_by_the_loss_does_not_count_for_the_next_one() -> None:
+    live = session(resume_ms=10_000, max_chunk_bytes=4)
+    live.handle(Audio(b"abcd", ends=False), 100.0)
+    live.handle(Lost(), 101.0)
+    live.resume(None, "", 102.0)
+    assert live.handle(Audio(b"efgh"), 102.0) == [Push(b"efgh")]
+
+
+@given(st.data())
+def test_any_number_of_broken_connections_loses_and_doubles_no_sample(data: st.DataObject) -> None:
+    """The client goes on somewhere at or before the sample that it is told to go on with, in pieces of any size."""
+    recording = bytes(range(1, 121))
+    live = session(resume_ms=10_000)
+    heard, at = b"", 0
+    for _ in range(data.draw(st.integers(0, 6), label="breaks")):
+        until = data.draw(st.integers(at, len(recording)), label="sent until")
+        heard += pushed(live, recording[at:until], data)
+        if not heard or live.handle(Lost(), 101.0):
+            return
+        wanted = data.draw(st.none() | st.integers(0, len(recording) // 2 + 5), label="offset")
+        at = 2 * int(live.resume(wanted, "", 102.0).event["next_sample"])
+    heard += pushed(live, recording[at:], data)
+    assert heard == recording
+
+
+def pushed(live: LiveSession, sent: bytes, data: st.DataObject) -> bytes:
+    """What reaches the run of `sent`, split anywhere."""
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(sent)), max_size=4)))
+    effects = [live.handle(Audio(sent[a:b]), 101.0) for a, b in pairwise([0, *cuts, len(sent)])]
+    return b"".join(effect.data for some in effects for effect in some if isinstance(effect, Push))
+
+
+@given(sizes=st.lists(st.integers(1, 1 << 16), min_size=1, max_size=50))
+def test_any_split_of_the_audio_gives_the_same_session(sizes: list[int]) -> None:
+    recording = bytes(sum(sizes))
+    live, at, heard = session(), 0, b""
+    for size in sizes:
+        for effect in live.handle(Audio(recording[at : at + size], ends=size % 2 == 0), 100.0):
+            assert isinstance(effect, Push)
+            heard += effect.data
+        at += size
+    assert heard == recording
+    whole = session()
+    whole.handle(Audio(recording), 100.0)
+    assert kinds(live.handle(END, 100.0)) == kinds(whole.handle(END, 100.0))
+    assert live.handle(RunEnded(), 100.0) == whole.handle(RunEnded(), 100.0)

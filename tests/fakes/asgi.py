@@ -10,6 +10,7 @@ import trio
 from msgspec.structs import replace
 from trio_websocket import WebSocketConnection, wrap_client_stream
 
+from audiocpp.daemon.http.live import RAW_BODIES
 from audiocpp.daemon.serving import Listener, ServingLimits, open_tcp_listener, serve
 
 QUICK = ServingLimits(
@@ -92,7 +93,8 @@ async def serving(
     running = Served(0 if at.unix else at.port, stop=trio.Event(), stopped=trio.Event())
 
     async def run(*, task_status: Any) -> None:
-        start = partial(serve, limits=replace(QUICK, **limits), stop=running.stop, read_peer=read_peer)
+        given = {"stop": running.stop, "read_peer": read_peer, "raw_bodies": RAW_BODIES}
+        start = partial(serve, limits=replace(QUICK, **limits), **given)
         await start(app, [at], task_status=task_status)
         running.stopped.set()
 

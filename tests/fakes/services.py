@@ -11,6 +11,8 @@ import trio
 from msgspec.structs import replace
 from quart_trio import QuartTrio
 
+from audiocpp.daemon.admission import Slot
+from audiocpp.daemon.busy import effective_busy_timeout_ms
 from audiocpp.daemon.config.load import parse_config
 from audiocpp.daemon.errors import DaemonError, InvalidRequest
 from audiocpp.daemon.http.app import create_app
@@ -34,14 +36,26 @@ class FakeRun:
     """Takes input until `finish`, then answers with the scripted events. `Finalized` follows each `finalize`.
 
     `left` is set when the route has left the run, `completed` says whether without an error or a cancellation.
+    `requests` are the first one and those it was restarted with.
     """
 
-    def __init__(self, script: "Script", request: TaskRequest) -> None:
-        self.request = request
+    def __init__(self, script: "Script", request: TaskRequest, slot: Slot) -> None:
+        self.slot = slot
+        self.requests = [request]
         self.pushed = bytearray()
         self.completed = False
         self.left = trio.Event()
         self._script = script
+        self._inputs, self._heard = trio.open_memory_channel[str | None](1000)
+
+    @property
+    def request(self) -> TaskRequest:
+        """The present one."""
+        return self.requests[-1]
+
+    async def restart(self, request: TaskRequest) -> None:
+        await trio.lowlevel.checkpoint()
+        self.requests.append(request)
         self._inputs, self._heard = trio.open_memory_channel[str | None](1000)
 
     async def push(self, data: bytes) -> None:
@@ -94,14 +108,16 @@ class Script:
         self.busy_timeouts_ms.append(busy_timeout_ms)
         if self.refuses is not None:
             raise self.refuses
-        run = FakeRun(self, request)
-        self.runs.append(run)
-        self.opened.set()
-        try:
-            yield run
-            run.completed = True
-        finally:
-            run.left.set()
+        timeout_ms = effective_busy_timeout_ms(entry.busy_timeout_ms, busy_timeout_ms)
+        async with services.slots[entry.id].slot(timeout_ms) as slot:
+            run = FakeRun(self, request, slot)
+            self.runs.append(run)
+            self.opened.set()
+            try:
+                yield run
+                run.completed = True
+            finally:
+                run.left.set()
 
     @property
     def run(self) -> FakeRun:

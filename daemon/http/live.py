@@ -1,0 +1,23 @@
+"""The routes of live sessions."""
+
+from quart import Blueprint
+from quart.blueprints import BlueprintSetupState
+
+from audiocpp.daemon.http.live_upload import live_upload
+from audiocpp.daemon.live.hosting import LiveSessions
+from audiocpp.daemon.live.websocket import SESSIONS, live_transcription
+
+TRANSCRIPTIONS = "/v1/audio/transcriptions/live"
+RAW_BODIES = frozenset({TRANSCRIPTIONS})
+"""Paths whose chunked bodies are answered while they come (`raw_bodies` of the server)."""
+
+live = Blueprint("live", __name__)
+
+
+@live.record
+def _give_sessions(setup: BlueprintSetupState) -> None:
+    setup.app.extensions[SESSIONS] = LiveSessions()
+
+
+live.websocket(TRANSCRIPTIONS)(live_transcription)
+live.post(TRANSCRIPTIONS)(live_upload)
