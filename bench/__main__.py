@@ -10,6 +10,7 @@ from bench.daemon_process import daemon_folder
 from bench.lines.bad_input import bad_input
 from bench.lines.cli import cli
 from bench.lines.idle import idle
+from bench.lines.live import live
 from bench.lines.overhead import overhead
 from bench.lines.synthesis import synthesis
 from bench.lines.throughput import throughput
@@ -26,6 +27,7 @@ BENCHES: dict[str, Callable[[Bed], Report]] = {
     "vad": voice_activity,
     "synthesis": synthesis,
     "throughput": throughput,
+    "live": live,
     "idle": idle,
     "cli": cli,
     "bad-input": bad_input,
