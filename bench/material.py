@@ -77,7 +77,11 @@ def _copy_models(pulled: PackageStore, models: PackageStore) -> None:
 
 def word_error_rate(passage: str, text: str) -> float:
     """Word errors of a transcript against the published text of `tests/data/passages`, case and marks aside."""
-    reference = (_TESTS_DATA / "passages" / f"{passage}.txt").read_text()
+    return words_apart((_TESTS_DATA / "passages" / f"{passage}.txt").read_text(), text)
+
+
+def words_apart(reference: str, text: str) -> float:
+    """Word errors of a text against another, case and marks aside."""
     return jiwer.wer(_words(reference), _words(text))
 
 

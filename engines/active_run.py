@@ -8,8 +8,11 @@ from typing import Any
 
 from audiocpp.engines import wire
 from audiocpp.engines.errors import EngineError, OutOfMemory
-from audiocpp.engines.family import Input, Run
+from audiocpp.engines.family import Data, Input, Run
 from audiocpp.engines.scheduler import Job
+
+JOINED_BYTES = 64 << 10
+"""Bytes that are taken together at most, two seconds of PCM16: what is computed for them stays short."""
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +34,23 @@ class ActiveRun:
     queued: bool = False
     unacked_bytes: int = 0
     compute_s: float = 0.0
+    live: bool = False
+
+    def take_input(self) -> Input | None:
+        """The next input; bytes with those that follow at once, up to `JOINED_BYTES`."""
+        if not self.inputs:
+            return None
+        item = self.inputs.popleft()
+        if not isinstance(item, Data):
+            return item
+        pieces, size = [item.data], len(item.data)
+        while self.inputs and isinstance(following := self.inputs[0], Data):
+            size += len(following.data)
+            if size > JOINED_BYTES:
+                break
+            pieces.append(following.data)
+            self.inputs.popleft()
+        return item if len(pieces) == 1 else Data(b"".join(pieces))
 
 
 def last_message(run: ActiveRun, error: BaseException | None) -> wire.RunDone | wire.RunError:

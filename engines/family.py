@@ -25,6 +25,15 @@ class Lane(IntEnum):
     LIVE_PARTIAL = 2  # a hypothesis while one speaks
     BATCH = 3  # offline requests
 
+    @property
+    def live(self) -> bool:
+        return self is not Lane.BATCH
+
+    @property
+    def patient(self) -> bool:
+        """Whether it can wait for as long as a computation takes."""
+        return self in (Lane.LIVE_PARTIAL, Lane.BATCH)
+
 
 @dataclass(frozen=True, slots=True)
 class Work:

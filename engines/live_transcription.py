@@ -32,8 +32,10 @@ from audiocpp.engines.voice_activity import FRAME_MS, FRAME_SAMPLES, SAMPLE_RATE
 
 MAX_UTTERANCE_S: Final = 12.0
 _GUESS_SAMPLES: Final = SAMPLE_RATE_HZ // 2
+_EARLY_GUESS_SAMPLES: Final = SAMPLE_RATE_HZ // 4
 _GUESS_SHARE: Final = 0.15
-"""New audio that is worth decoding again: half a second, more for a long utterance, whose decode costs more."""
+"""New audio that is worth decoding again: a quarter of a second until there are words, then half a second, more for a
+long utterance, whose decode costs more."""
 
 _MIN_ENDPOINT_MS: Final = 100
 _MAX_ENDPOINT_MS: Final = 10_000
@@ -163,7 +165,8 @@ class LiveTranscription:
         speaking, end = self._speaking, self._window.end
         if speaking is None or self._pending:
             return
-        if end - speaking.guessed_up_to < max(_GUESS_SAMPLES, _GUESS_SHARE * (end - speaking.audio_start)):
+        least = _GUESS_SAMPLES if speaking.sent else _EARLY_GUESS_SAMPLES
+        if end - speaking.guessed_up_to < max(least, _GUESS_SHARE * (end - speaking.audio_start)):
             return
         speaking.guessed_up_to = end
         if not is_audible(self._window.cut(speaking.audio_start, end)):

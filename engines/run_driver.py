@@ -43,6 +43,7 @@ class Driver:
         self._runs: dict[int, ActiveRun] = {}
         self._work = WorkQueue()
         self._running: dict[Batch, float] = {}
+        self.computing_threads = 0
         self._stopped = False
 
     # Commands, from the worker's reading thread.
@@ -162,9 +163,10 @@ class Driver:
             self._perform(run, yielded)
 
     def _take_input(self, run: ActiveRun) -> None:
+        """Bytes that have piled up are taken together: a run that is behind catches up at a lower price."""
         with self._lock:
             run.awaits_input = False
-            run.answer = run.inputs.popleft() if run.inputs else None
+            run.answer = run.take_input()
         if isinstance(run.answer, Data):
             self._send(wire.Consumed(run.id, len(run.answer.data)))
 
@@ -194,6 +196,7 @@ class Driver:
 
         job = Job(work, finish)
         with self._lock:
+            run.live |= work.lane.live
             run.jobs[job] = tag or ""
             self._work.add(job)
             self._computable.notify()
@@ -229,12 +232,16 @@ class Driver:
             for job in list(run.jobs):
                 self._work.discard(job)
             del self._runs[run.id]
+            if run.live:
+                self._computable.notify_all()  # patient work may have waited because of it
         self._send(last_message(run, error))
 
     # The computing threads.
 
     def compute(self) -> None:
         """Computes batches until `stop`."""
+        with self._lock:
+            self.computing_threads += 1
         while (batch := self._next_batch()) is not None:
             started = time.monotonic()
             try:
@@ -248,12 +255,19 @@ class Driver:
     def _next_batch(self) -> Batch | None:
         with self._lock:
             while not self._stopped:
-                batch = self._work.take()
+                batch = self._work.take(patient=self._has_room_for_patient_work())
                 if batch is not None:
                     self._running[batch] = time.monotonic()
                     return batch
                 self._computable.wait()
             return None
+
+    def _has_room_for_patient_work(self) -> bool:
+        """While a live run is open, one thread is left to what cannot wait: a computation is not interrupted."""
+        patient = sum(batch.lane.patient for batch in self._running)
+        if not any(run.live for run in self._runs.values()):
+            return True
+        return patient < max(self.computing_threads - 1, 1)
 
     def _fail_batch(self, batch: Batch, error: BaseException, seconds: float) -> None:
         """One bad row must not cost the runs that it was merged with: their jobs are computed again, each alone."""

@@ -33,6 +33,10 @@ class Batch:
     control: RunControl = field(default_factory=RunControl)
 
     @property
+    def lane(self) -> Lane:
+        return self.jobs[0].work.lane
+
+    @property
     def rows(self) -> list[Any]:
         return [row for job in self.jobs for row in job.work.rows]
 
@@ -77,11 +81,13 @@ class WorkQueue:
         lane.remove(job)
         return True
 
-    def take(self) -> Batch | None:
-        """The next batch: the oldest job of the most urgent lane and all younger ones of it that fit the same call."""
-        for lane in self._lanes.values():
-            if lane:
-                return Batch(_take_mergeable(lane))
+    def take(self, *, patient: bool = True) -> Batch | None:
+        """The next batch: the oldest job of the most urgent lane and all younger ones of it that fit the same call.
+        Without `patient`, only of lanes that are not.
+        """
+        for lane, jobs in self._lanes.items():
+            if jobs and (patient or not lane.patient):
+                return Batch(_take_mergeable(jobs))
         return None
 
 

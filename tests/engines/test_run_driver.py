@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from audiocpp.engines import wire
+from audiocpp.engines.active_run import JOINED_BYTES
 from audiocpp.engines.cancellation import RunControl
 from audiocpp.engines.errors import InvalidInput
-from audiocpp.engines.family import NEXT, Background, Completed, Data, End, Finalize, Revoke, Run, Work
+from audiocpp.engines.family import NEXT, Background, Completed, Data, End, Finalize, Lane, Revoke, Run, Work
 from audiocpp.engines.run_driver import Driver
 from audiocpp.engines.tasks import AudioChunk, Finalized, TextDelta
 
@@ -115,6 +116,28 @@ def test_inputs_that_come_before_they_are_asked_for_are_kept_in_order(desk: Desk
     desk.driver.put(1, End())
     gate.let.set()
     assert [desk.next() for _ in range(3)] == [wire.Event(1, Finalized(name)) for name in "abc"]
+
+
+def test_bytes_that_piled_up_are_taken_together(desk: Desk) -> None:
+    gate = Gate()
+    taken: list[object] = []
+
+    def run() -> Run:
+        yield Work(gate.compute, [0])
+        while not isinstance(item := (yield NEXT), End):
+            taken.append(item)
+
+    desk.driver.open(1, run())
+    assert gate.begun.wait(LIMIT_S)
+    large = Data(bytes(JOINED_BYTES))
+    for item in (Data(b"ab"), Data(b"c"), Finalize("turn"), Data(b"d"), large, Data(b"e"), End()):
+        desk.driver.put(1, item)
+    gate.let.set()
+    consumed = []
+    while not isinstance(message := desk.next(), wire.RunDone):
+        consumed.append(message)
+    assert taken == [Data(b"abc"), Finalize("turn"), Data(b"d"), large, Data(b"e")]
+    assert consumed == [wire.Consumed(1, size) for size in (3, 1, JOINED_BYTES, 1)]
 
 
 def test_background_work_arrives_as_an_input(desk: Desk) -> None:
@@ -315,6 +338,48 @@ def test_two_computing_threads_work_side_by_side() -> None:
         second.let.set()
         desk.until(wire.RunDone)
         desk.until(wire.RunDone)
+
+
+def test_one_thread_is_left_to_what_cannot_wait_while_a_live_run_is_open() -> None:
+    guesses, final = (Gate(), Gate()), Gate()
+
+    def run(gate: Gate, lane: Lane) -> Run:
+        yield Work(gate.compute, [1], lane)
+
+    with opened_desk(compute_threads=2) as desk:
+        wait_until(lambda: desk.driver.computing_threads == 2)
+        desk.driver.open(1, run(guesses[0], Lane.LIVE_PARTIAL))
+        assert guesses[0].begun.wait(LIMIT_S)
+        desk.driver.open(2, run(guesses[1], Lane.LIVE_PARTIAL))
+        wait_until(lambda: desk.driver.waiting_work == 1)
+        desk.driver.open(3, run(final, Lane.LIVE_FINAL))
+        assert final.begun.wait(LIMIT_S)
+        assert not guesses[1].begun.is_set()
+        for gate in (final, *guesses):
+            gate.let.set()
+            desk.until(wire.RunDone)
+        assert guesses[1].begun.is_set()
+
+
+def test_files_get_the_thread_back_when_the_last_live_run_ends() -> None:
+    files, live = (Gate(), Gate()), Gate()
+
+    def run(gate: Gate, lane: Lane) -> Run:
+        yield Work(gate.compute, [1], lane)
+
+    with opened_desk(compute_threads=2) as desk:
+        wait_until(lambda: desk.driver.computing_threads == 2)
+        desk.driver.open(1, run(live, Lane.LIVE_TRACK))
+        assert live.begun.wait(LIMIT_S)
+        for number, gate in enumerate(files, start=2):
+            desk.driver.open(number, run(gate, Lane.BATCH))
+        assert files[0].begun.wait(LIMIT_S)
+        live.let.set()
+        assert files[1].begun.wait(LIMIT_S)
+        for gate in files:
+            gate.let.set()
+        for _ in range(3):
+            desk.until(wire.RunDone)
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
