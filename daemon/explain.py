@@ -4,14 +4,14 @@ from audiocpp.control.protocol import ExplainReply, LimitRow, PlacementRow, Refu
 from audiocpp.daemon.eviction import Decision, Evict, Fits, Never, Wait
 from audiocpp.daemon.lifecycle import State
 from audiocpp.daemon.registry import ModelEntry
-from audiocpp.daemon.services import Services, placements
+from audiocpp.daemon.services import Services
 
 
 def explain(services: Services, entry: ModelEntry) -> ExplainReply:
     """The answer to `audiocppctl explain`."""
     status = services.residency.status_of(entry.id)
     decision, limits = services.supervisor.forecast(entry.load_key)
-    choice = placements(entry, services.host, services.config)
+    choice = services.loader.placements(entry)
     resident = status.state in (State.READY, State.BUSY)
     return ExplainReply(
         id=entry.id,
@@ -19,7 +19,7 @@ def explain(services: Services, entry: ModelEntry) -> ExplainReply:
         reason=status.reason,
         missing_packages=list(services.store.missing_of(entry.spec, entry.package, folder=entry.files_dir)),
         estimate_bytes=services.supervisor.row(entry.load_key).estimate_bytes,
-        estimate_source="measured" if services.is_learned(entry) else "rule",
+        estimate_source="measured" if services.loader.is_learned(entry) else "rule",
         resident_bytes=status.resident_bytes,
         room="resident" if resident else _room(decision),
         evicts=_evicted(services, decision),

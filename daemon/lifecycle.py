@@ -92,6 +92,7 @@ class Model:
         limit_bytes: the most it may hold; 0: no limit of its own.
         blocked: why it waits for room, while it does.
         leaving: why it is being unloaded, or was the last time.
+        retired: no entry uses it any more; it is not kept, and forgotten when it is gone.
     """
 
     name: str
@@ -111,6 +112,12 @@ class Model:
     retry_at: float = 0.0
     blocked: Wait | None = None
     leaving: Leaving = Leaving.ASKED
+    retired: bool = False
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether it is out of memory and nobody waits for it."""
+        return self.state in (State.NOT_INSTALLED, State.UNLOADED, State.FAILED) and not self.waiting
 
     def apply(self, trigger: Trigger) -> None:
         """Moves to the next state. Raises `Unexpected` when the table has none."""

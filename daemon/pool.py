@@ -5,7 +5,7 @@ A process ends with its last model, so that every byte comes back. Why a model i
 
 import logging
 import resource
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -64,8 +64,6 @@ class WorkerPool:
     """All worker processes of models.
 
     Args:
-        worker_names: model -> name of its process; models with the same name share one.
-        limits: model -> most bytes it may hold; 0 means no limit.
         threads: compute threads of a worker.
         on_death: called with a model, the reason and the error for its requests when its process has ended by itself.
         on_work: called with each model of a process at work, about ten times a second.
@@ -75,8 +73,6 @@ class WorkerPool:
 
     def __init__(
         self,
-        worker_names: Mapping[str, str],
-        limits: Mapping[str, int],
         *,
         threads: int,
         on_death: Callable[[str, str, DaemonError | None], None],
@@ -84,8 +80,8 @@ class WorkerPool:
         remove_unfinished: Callable[[], None] = lambda: None,
         entry: Entry = run_worker,
     ) -> None:
-        self._worker_names = worker_names
-        self._limits = limits
+        self._worker_names: dict[str, str] = {}
+        self._limits: dict[str, int] = {}
         self._threads = threads
         self._on_death = on_death
         self._on_work = on_work
@@ -109,6 +105,20 @@ class WorkerPool:
                     self._stopping = True
         finally:
             self._nursery = None
+
+    def know(self, model: str, *, worker_name: str, limit_bytes: int) -> None:
+        """A model that may be loaded; known before, it keeps its process.
+
+        Args:
+            worker_name: name of its process; models with the same name share one.
+            limit_bytes: most that it may hold; 0 means no limit.
+        """
+        self._worker_names.setdefault(model, worker_name)
+        self._limits[model] = limit_bytes
+
+    def forget(self, model: str) -> None:
+        """A model that is in no process and will not be loaded again."""
+        del self._worker_names[model], self._limits[model]
 
     def residence(self, model: str) -> Residence | None:
         """Where the model lives; None while it is not loaded."""

@@ -6,13 +6,17 @@ from pathlib import Path
 import msgspec
 
 from audiocpp.daemon.config import LiveIngest, VoicePreset
-from audiocpp.daemon.errors import InvalidRequest, ModelNotFound
+from audiocpp.daemon.errors import Conflict, InvalidRequest, ModelNotFound
 from audiocpp.engines.spec import ModelSpec, PackageSpec
 from audiocpp.engines.tasks import Mode, OptionValue, TaskName
 
+MAX_ENTRIES = 1024
+"""Each costs some memory, and a row in every list, for as long as the daemon runs."""
 
-class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """A configured model with everything inherited filled in.
+
+class ModelEntry(msgspec.Struct, frozen=True, kw_only=True, eq=False, weakref=True):
+    """A registered model with everything inherited filled in. Entries are told apart by identity: one that replaces
+    another is another one, and requests keep the one that they came for.
 
     Attributes:
         slots: requests served together; `max_slots` is the most that the family allows in this mode.
@@ -63,11 +67,35 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Registry:
-    """Entries by id, in the order of the configuration."""
+    """Entries by id, in the order in which they were registered."""
 
     def __init__(self, entries: Iterable[ModelEntry]) -> None:
-        self.entries: Mapping[str, ModelEntry] = {entry.id: entry for entry in entries}
-        self._names = {name: entry for entry in self.entries.values() for name in (entry.id, *entry.aliases)}
+        self._set({entry.id: entry for entry in entries})
+
+    def _set(self, entries: Mapping[str, ModelEntry]) -> None:
+        self.entries = entries
+        self._names = {name: entry for entry in entries.values() for name in (entry.id, *entry.aliases)}
+
+    def put(self, entry: ModelEntry) -> None:
+        """Registers an entry, in the place of the one with its id if there is one.
+
+        Raises `Conflict` for a name that another entry has, and beyond `MAX_ENTRIES`.
+        """
+        for name in (entry.id, *entry.aliases):
+            other = self._names.get(name)
+            if other is not None and other.id != entry.id:
+                raise Conflict(f"id: {name!r} is already a name of {other.id!r}", param="id")
+        if entry.id not in self.entries and len(self.entries) >= MAX_ENTRIES:
+            raise Conflict(f"id: {len(self.entries)} models are registered, the most that are allowed", param="id")
+        self._set({**self.entries, entry.id: entry})
+
+    def has(self, entry: ModelEntry) -> bool:
+        """Whether the entry is registered, and has not been replaced."""
+        return self.entries.get(entry.id) is entry
+
+    def get(self, name: str) -> ModelEntry | None:
+        """The entry with this id or alias."""
+        return self._names.get(name)
 
     def find(self, name: str) -> ModelEntry:
         """The entry with this id or alias. Raises `ModelNotFound` that lists the ids."""

@@ -68,6 +68,28 @@ class Planner:
         self._room = room
         self._line: list[Model] = []
 
+    # Which models there are.
+
+    def adopt(self, model: Model) -> None:
+        """Adds a model, or gives the one of that name its settings."""
+        known = self.models.setdefault(model.name, model)
+        known.label, known.pull_command = model.label, model.pull_command
+        known.pinned, known.keep_alive_s, known.limit_bytes = model.pinned, model.keep_alive_s, model.limit_bytes
+        known.retired = False
+
+    def retire(self, name: str, *, now: float) -> list[Effect]:
+        """Nobody will ask for the model any more. Those who have it, or wait for it, are served; then it leaves."""
+        model = self.models[name]
+        model.retired, model.pinned, model.keep_alive_s = True, False, 0.0
+        return self.expire(now=now)
+
+    def forget_retired(self) -> list[str]:
+        """Removes the retired models that are gone, and tells which."""
+        names = [model.name for model in self.models.values() if model.retired and model.is_gone]
+        for name in names:
+            del self.models[name]
+        return names
+
     # What callers want.
 
     def request(self, ticket: Ticket, *, now: float) -> list[Effect]:

@@ -6,15 +6,17 @@ from contextlib import AbstractAsyncContextManager
 import msgspec
 import trio
 
-from audiocpp.daemon.admission import SlotQueue
 from audiocpp.daemon.busy import is_overdue
-from audiocpp.daemon.errors import ModelNotInstalled, RequestTimeout
+from audiocpp.daemon.errors import RequestTimeout
 from audiocpp.daemon.lease import Lease
 from audiocpp.daemon.lifecycle import Model, State
+from audiocpp.daemon.loading import not_installed
 from audiocpp.daemon.packages import PackageStore
 from audiocpp.daemon.pool import Residence
 from audiocpp.daemon.registry import ModelEntry, Registry
 from audiocpp.daemon.reports import LoadReport, UnloadReport
+from audiocpp.daemon.sharing import SharedModels
+from audiocpp.daemon.slots import Slots
 from audiocpp.daemon.supervisor import Supervisor
 from audiocpp.engines import wire
 
@@ -22,6 +24,7 @@ from audiocpp.engines import wire
 class ModelStatus(msgspec.Struct, frozen=True, kw_only=True):
     """An entry as operators see it. Figures of memory are of its worker process, measured; None while not resident.
 
+    `max_parallel_slots`: the most that the family allows; None while not resident.
     `longest_run_s` is the age of the oldest request that holds a slot; `overdue`: requests would not wait that long.
     `placement` is what the runtime reported after loading, `runtime:Provider+Provider`.
     """
@@ -31,7 +34,7 @@ class ModelStatus(msgspec.Struct, frozen=True, kw_only=True):
     slots: int
     active_slots: int
     queued_requests: int
-    max_parallel_slots: int
+    max_parallel_slots: int | None
     resident_bytes: int | None = None
     peak_bytes: int | None = None
     limit_bytes: int | None = None
@@ -61,27 +64,34 @@ class PlacedModel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Residents:
-    """Entries in memory. `slots` are the admission queues by entry id."""
+    """Entries in memory."""
 
     def __init__(
-        self, registry: Registry, supervisor: Supervisor, slots: dict[str, SlotQueue], store: PackageStore
+        self, registry: Registry, models: SharedModels, supervisor: Supervisor, slots: Slots, store: PackageStore
     ) -> None:
         self._registry = registry
+        self._models = models
         self._supervisor = supervisor
         self._slots = slots
         self._store = store
 
     def lease(self, entry: ModelEntry, *, timeout_ms: int = 0) -> AbstractAsyncContextManager[Lease]:
-        """Holds the entry's model resident, loading it first when it is not. See `Supervisor.lease`."""
+        """Holds the entry's model resident, loading it first when it is not. See `Supervisor.lease`.
+
+        An entry that was replaced meanwhile still has its model: the caller holds one of its slots.
+        """
+        if not self._registry.has(entry):
+            self._models.update()
         self.look_for_package(entry)
         return self._supervisor.lease(entry.load_key, timeout_ms=timeout_ms)
 
-    async def load(self, model_id: str, *, timeout_s: float | None = None) -> LoadReport:
-        """Makes an entry resident. After `timeout_s` raises `RequestTimeout`; the load goes on."""
+    async def load(self, model_id: str, *, timeout_ms: int = 0, timeout_s: float | None = None) -> LoadReport:
+        """Makes an entry resident, waiting for room as `lease` does. After `timeout_s` raises `RequestTimeout`; the
+        load goes on."""
         entry = self._registry.find(model_id)
         self.look_for_package(entry)
         with trio.move_on_after(float("inf") if timeout_s is None else timeout_s):
-            return await self._supervisor.load(entry.load_key, label=entry.id)
+            return await self._supervisor.load(entry.load_key, label=entry.id, timeout_ms=timeout_ms)
         raise RequestTimeout(f"model {entry.id!r} is still loading after {timeout_s:g} s")
 
     async def unload(
@@ -122,7 +132,7 @@ class Residents:
         model = self._supervisor.planner.models[entry.load_key]
         residence = self._supervisor.residence(entry.load_key)
         row = self._supervisor.row(entry.load_key)
-        queue = self._slots[entry.id]
+        queue = self._slots.of(entry)
         idle = model.state is State.READY
         longest_run_s = queue.longest_held_s if queue.active else None
         return ModelStatus(
@@ -131,7 +141,7 @@ class Residents:
             slots=queue.slots,
             active_slots=queue.active,
             queued_requests=queue.queued,
-            max_parallel_slots=entry.max_slots,
+            max_parallel_slots=entry.max_slots if residence else None,
             resident_bytes=row.resident_bytes if residence else None,
             peak_bytes=row.peak_bytes if residence else None,
             limit_bytes=entry.memory_limit_mb << 20 or None,
@@ -151,16 +161,6 @@ class Residents:
         if installed:
             return None
         return not_installed(entry, self._store).message
-
-
-def not_installed(entry: ModelEntry, store: PackageStore) -> ModelNotInstalled:
-    """The error that names what is missing and the command that installs it."""
-    missing = ", ".join(store.missing_of(entry.spec, entry.package, folder=entry.files_dir))
-    return ModelNotInstalled(
-        f"model {entry.id!r} needs the package {missing}, which is not installed; "
-        f"run: audiocppctl pull {entry.package.id}",
-        param="model",
-    )
 
 
 def placed(entry: ModelEntry, home: Residence) -> PlacedModel:

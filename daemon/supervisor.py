@@ -34,8 +34,6 @@ class Supervisor:
     """All models that can be resident.
 
     Args:
-        models: by load key.
-        worker_names: load key -> name of the worker process.
         make_load: load key -> the load command; raises `DaemonError` when files or a placement are missing.
         ledger: decides about room and is told what was measured.
         threads: compute threads of a worker.
@@ -46,9 +44,7 @@ class Supervisor:
 
     def __init__(
         self,
-        models: Iterable[Model],
         *,
-        worker_names: Mapping[str, str],
         make_load: Callable[[str], wire.LoadModel],
         ledger: Ledger,
         threads: int,
@@ -56,14 +52,11 @@ class Supervisor:
         remove_unfinished: Callable[[], None] = lambda: None,
         entry: Entry = run_worker,
     ) -> None:
-        self.planner = Planner(models, ledger)
+        self.planner = Planner((), ledger)
         self._ledger = ledger
         self._make_load = make_load
         self._metrics = metrics or Metrics()
-        limits = {model.name: model.limit_bytes for model in self.planner.models.values()}
         self._pool = WorkerPool(
-            worker_names,
-            limits,
             threads=threads,
             on_death=self._worker_ended,
             on_work=self._sample,
@@ -106,6 +99,26 @@ class Supervisor:
                 self._perform(effects)
             else:
                 self._perform(self.planner.retry())
+
+    # Which models there are.
+
+    def adopt(self, model: Model, *, worker_name: str) -> None:
+        """Adds a model, or gives the one of that name its settings. `worker_name` is of its process."""
+        self.planner.adopt(model)
+        self._pool.know(model.name, worker_name=worker_name, limit_bytes=model.limit_bytes)
+        self._notify()
+
+    def retire(self, model: str) -> None:
+        """Nobody will ask for the model any more; it leaves when those who have it are done."""
+        self._perform(self.planner.retire(model, now=trio.current_time()))
+
+    def forget_retired(self) -> list[str]:
+        """Drops what is known of retired models that are gone, and tells which they were."""
+        names = self.planner.forget_retired()
+        for name in names:
+            self._ledger.forget(name)
+            self._pool.forget(name)
+        return names
 
     def forecast(self, model: str) -> tuple[Decision, list[ByteLimit]]:
         """What a load of the model would come to now, and the limits it is held against. Changes nothing."""
@@ -166,14 +179,14 @@ class Supervisor:
 
     # For the operator.
 
-    async def load(self, model: str, *, label: str) -> LoadReport:
-        """Loads a model and returns when it is resident. `label` names it in the report.
+    async def load(self, model: str, *, label: str, timeout_ms: int = 0) -> LoadReport:
+        """Loads a model and returns when it is resident. `label` names it in the report. Waits as `lease` does.
 
         Raises what kept it from being loaded.
         """
         started = trio.current_time()
-        changed = self.planner.models[model].state not in (State.READY, State.BUSY)
-        await self._resident(Ticket(model, leases=False))
+        changed = self._state(model) not in (State.READY, State.BUSY)
+        await self._resident(Ticket(model, leases=False), timeout_ms=timeout_ms)
         return LoadReport(
             id=label,
             changed=changed,
@@ -193,7 +206,7 @@ class Supervisor:
             await self._loads_settled(labels, force=force)
         if waiting.cancelled_caught:
             raise ServerBusy(f"still loading after {timeout_s:g} s: {', '.join(labels.values())}", retry_after_s=1.0)
-        resident = [name for name in labels if self.planner.models[name].state in (State.READY, State.BUSY)]
+        resident = [name for name in labels if self._state(name) in (State.READY, State.BUSY)]
         held = sum(self._current_bytes(name, exact=True) for name in resident)
         # Idle ones first: their memory is back while the others are still waited for.
         for name in sorted(resident, key=lambda name: self.planner.models[name].leases):
@@ -208,7 +221,7 @@ class Supervisor:
         )
 
     async def _loads_settled(self, names: Iterable[str], *, force: bool) -> None:
-        while loading := [name for name in names if self.planner.models[name].state is State.LOADING]:
+        while loading := [name for name in names if self._state(name) is State.LOADING]:
             if force:
                 for name in loading:
                     self._pool.abort(name, WorkerDied("the operator unloaded the model while it was being loaded"))
@@ -217,14 +230,19 @@ class Supervisor:
 
     async def _drained(self, names: list[str], timeout_s: float | None) -> None:
         with trio.move_on_after(float("inf") if timeout_s is None else timeout_s):
-            while any(self.planner.models[name].state is State.DRAINING for name in names):
+            while any(self._state(name) is State.DRAINING for name in names):
                 await self._changed.wait()
-        busy = [name for name in names if self.planner.models[name].state is State.DRAINING]
+        busy = [name for name in names if self._state(name) is State.DRAINING]
         if busy:
             for name in busy:
                 self._perform(self.planner.keep(name))
             labels = ", ".join(self.planner.models[name].label for name in busy)
             raise ServerBusy(f"still busy after {timeout_s:g} s and kept resident: {labels}", retry_after_s=1.0)
+
+    def _state(self, name: str) -> State:
+        """A model that was forgotten is as one that is not in memory."""
+        model = self.planner.models.get(name)
+        return State.UNLOADED if model is None else model.state
 
     # For the packages.
 
@@ -306,16 +324,16 @@ class Supervisor:
         log.error("loading %s failed: %s", label, error, extra={"event": "load_failed", "model": label})
         self._metrics.load_failed(label, error.code)
         await self._pool.leave(model)
-        if self.planner.models[model].state is State.LOADING:
+        if self._state(model) is State.LOADING:
             self._perform(self.planner.load_failed(model, error, now=trio.current_time()))
 
     async def _unload(self, model: str) -> None:
+        label, reason = self.planner.models[model].label, self.planner.models[model].leaving
         await self._pool.leave(model)
         self._ledger.forget(model)
-        label, reason = self.planner.models[model].label, self.planner.models[model].leaving
         log.info("unloaded %s", label, extra={"event": "unloaded", "model": label, "reason": reason.value})
         self._metrics.unloaded(label, reason)
-        if self.planner.models[model].state is State.DRAINING:
+        if self._state(model) is State.DRAINING:
             self._perform(self.planner.unloaded(model))
 
     def _worker_ended(self, model: str, reason: str, error: DaemonError | None) -> None:

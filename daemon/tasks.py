@@ -122,7 +122,7 @@ async def run_task(
     """
     queued_at = trio.current_time()
     timeout_ms = effective_busy_timeout_ms(entry.busy_timeout_ms, busy_timeout_ms)
-    async with services.slots[entry.id].slot(timeout_ms) as slot:
+    async with services.slots.of(entry).slot(timeout_ms) as slot:
         admitted_at = trio.current_time()
         async with services.residency.lease(entry, timeout_ms=timeout_ms) as lease:
             queue_ms, load_ms = (admitted_at - queued_at) * 1e3, (trio.current_time() - admitted_at) * 1e3

@@ -109,7 +109,7 @@ class Script:
         if self.refuses is not None:
             raise self.refuses
         timeout_ms = effective_busy_timeout_ms(entry.busy_timeout_ms, busy_timeout_ms)
-        async with services.slots[entry.id].slot(timeout_ms) as slot:
+        async with services.slots.of(entry).slot(timeout_ms) as slot:
             run = FakeRun(self, request, slot)
             self.runs.append(run)
             self.opened.set()

@@ -26,7 +26,6 @@ LIMITS = {"a": 150 * MIB, "b": 0}
 @asynccontextmanager
 async def supervisor(*, max_models: int = 0, metrics: Metrics | None = None, **load: str) -> AsyncIterator[Supervisor]:
     """Models `a` and `b`, each in its own process; `load` says how a model's load misbehaves."""
-    models = [Model(name, name, f"audiocppctl pull {name}", limit_bytes=limit) for name, limit in LIMITS.items()]
     ledger = Ledger(
         MemoryLimits(max_models=max_models),
         probe=tuple,
@@ -34,8 +33,6 @@ async def supervisor(*, max_models: int = 0, metrics: Metrics | None = None, **l
         learn=lambda name, measured: None,
     )
     running = Supervisor(
-        models,
-        worker_names={name: name for name in LIMITS},
         make_load=lambda name: wire.LoadModel(
             model=name,
             family="stub",
@@ -50,6 +47,8 @@ async def supervisor(*, max_models: int = 0, metrics: Metrics | None = None, **l
         metrics=metrics,
         entry=run_stub_worker,
     )
+    for name, limit in LIMITS.items():
+        running.adopt(Model(name, name, f"audiocppctl pull {name}", limit_bytes=limit), worker_name=name)
     with trio.fail_after(LIMIT_S):
         async with trio.open_nursery() as nursery:
             await nursery.start(running.serve)
