@@ -69,11 +69,11 @@ class Encoder:
     def finish(self) -> None:
         self._run.finish()
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
+    async def __aiter__(self) -> AsyncIterator[EncodedData]:
         async with aclosing(self._run.events()) as events:
             async for event in events:
                 assert isinstance(event, EncodedData)
-                yield event.data
+                yield event
 
 
 class Codecs:
@@ -139,7 +139,7 @@ class Codecs:
 
     @asynccontextmanager
     async def encode(self, fmt: str, audio: AudioFormat, *, streamed: bool) -> AsyncIterator[Encoder]:
-        """Encodes PCM to a format of `engines.encoding`: bytes as they are made, or all of the file at its end."""
+        """Encodes PCM to a format of `engines.encoding`. Unless it is `streamed`, corrections follow the file."""
         worker = await self._shared_worker()
         options: dict[str, OptionValue] = {"format": fmt, "streamed": streamed}
         run = worker.open(_MODEL, TaskRequest(task="encode", audio=audio, options=options))

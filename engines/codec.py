@@ -15,7 +15,7 @@ import soxr
 from audiocpp.engines import wire
 from audiocpp.engines.audio import MAX_SAMPLE_RATE_HZ, MIN_SAMPLE_RATE_HZ
 from audiocpp.engines.cancellation import RunControl
-from audiocpp.engines.encoding import Encoded, Encoder, open_encoder
+from audiocpp.engines.encoding import Encoder, open_encoder
 from audiocpp.engines.errors import InvalidInput, TooLarge, UnsupportedMedia
 from audiocpp.engines.family import NEXT, Data, End, LoadContext, Run, Work
 from audiocpp.engines.graph import Float32
@@ -52,7 +52,8 @@ class Codec:
     name) and `encode` (`format`; `streamed`).
 
     `decode` answers with one `AudioInfo`, then `AudioChunk`s: mono at `sample_rate`. `encode` takes PCM in the
-    request's audio format and answers with `EncodedData`: at the end, or as it is made when `streamed`.
+    request's audio format and answers with `EncodedData` as it is made; at the end come the corrections of the file,
+    unless it is `streamed`.
     """
 
     name: ClassVar[str] = "codec"
@@ -233,7 +234,8 @@ def _encode(request: TaskRequest) -> Run:
     audio, options = request.audio, request.options
     if audio is None or audio.encoding != "f32le":
         raise InvalidInput("encoding takes float32 PCM", param="audio")
-    encoder = open_encoder(str(options.get("format")), audio, streamed=bool(options.get("streamed")))
+    streamed = bool(options.get("streamed"))
+    encoder = open_encoder(str(options.get("format")), audio, streamed=streamed)
     try:
         rest = b""
         while not isinstance(item := (yield NEXT), End):
@@ -243,6 +245,8 @@ def _encode(request: TaskRequest) -> Run:
                 yield from map(EncodedData, wire.pieces(memoryview(made)))
         (made,) = yield Work(_finish, [encoder])
         yield from map(EncodedData, wire.pieces(memoryview(made)))
+        if not streamed:
+            yield from (EncodedData(data, at) for at, data in encoder.corrections)
     finally:
         encoder.close()
 
@@ -253,11 +257,11 @@ def _whole_frames(data: bytes, audio: AudioFormat) -> tuple[Float32, bytes]:
     return np.frombuffer(data[:whole], "<f4").reshape(-1, audio.channels), data[whole:]
 
 
-def _push(rows: Sequence[tuple[Encoder, Float32]], control: RunControl) -> list[Encoded]:
+def _push(rows: Sequence[tuple[Encoder, Float32]], control: RunControl) -> list[bytes]:
     control.check()
     return [encoder.push(samples) for encoder, samples in rows]
 
 
-def _finish(encoders: Sequence[Encoder], control: RunControl) -> list[Encoded]:
+def _finish(encoders: Sequence[Encoder], control: RunControl) -> list[bytes]:
     control.check()
     return [encoder.finish() for encoder in encoders]

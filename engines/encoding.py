@@ -1,12 +1,12 @@
 """PCM to the bytes of a file: WAV, bare PCM, and what libsndfile compresses to. Knows no run and no request.
 
-An encoder is told whether its bytes are `streamed`. Then they leave as they are made, and a header says that the length
-is not known; a whole file is held until its end, when its header can be right.
+Bytes leave as they are made, with a header that says that the length is not known. At the end an encoder tells how a
+file that is kept whole is corrected, so that its header is right.
 """
 
 import io
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -20,16 +20,23 @@ from audiocpp.engines.tasks import AudioFormat
 
 _UNKNOWN_SIZE = 0xFFFFFFFF
 
-Encoded = bytes | bytearray
-"""Belongs to whoever gets it."""
+
+Correction = tuple[int, bytes]
+"""An offset in the file, and the bytes that are to stand there. No correction is longer than a header."""
+
+OGG_PAGE_MS = 200.0
+"""Audio in one page of a streamed file, 50 to 1600; libsndfile's own is a second, and pages are what leaves."""
 
 
 class Encoder(Protocol):
-    def push(self, samples: Float32) -> Encoded:
-        """Takes float32 (frames, channels) in [-1, 1]; returns the bytes that are ready, often none."""
+    corrections: Sequence[Correction]
+    """What replaces bytes of a whole file; complete after `finish`."""
+
+    def push(self, samples: Float32) -> bytes:
+        """Takes float32 (frames, channels) in [-1, 1]; returns the bytes that are ready, perhaps none."""
         ...
 
-    def finish(self) -> Encoded:
+    def finish(self) -> bytes:
         """The rest of the file."""
         ...
 
@@ -64,9 +71,12 @@ FORMATS = ("wav", "pcm", *_COMPRESSIONS)
 
 
 def open_encoder(name: str, audio: AudioFormat, *, streamed: bool) -> Encoder:
-    """An encoder of PCM with the rate and channels of `audio`. Raises `InvalidInput` for what cannot be made."""
+    """An encoder of PCM with the rate and channels of `audio`. Raises `InvalidInput` for what cannot be made.
+
+    `streamed`: somebody listens while it is made.
+    """
     if name == "wav":
-        return WavEncoder(audio, streamed=streamed)
+        return WavEncoder(audio)
     if name == "pcm":
         return PcmEncoder()
     if name not in _COMPRESSIONS:
@@ -84,6 +94,8 @@ def _refusal(why: str) -> InvalidInput:
 class PcmEncoder:
     """16-bit little-endian samples without a header."""
 
+    corrections: Sequence[Correction] = ()
+
     def push(self, samples: Float32) -> bytes:
         return to_pcm16(samples)
 
@@ -95,36 +107,34 @@ class PcmEncoder:
 
 
 class WavEncoder:
-    """A RIFF file of 16-bit PCM with the canonical header of 44 bytes; streamed, its sizes are 0xFFFFFFFF."""
+    """A RIFF file of 16-bit PCM with the canonical header of 44 bytes, whose sizes are 0xFFFFFFFF until corrected."""
 
-    def __init__(self, audio: AudioFormat, *, streamed: bool) -> None:
+    def __init__(self, audio: AudioFormat) -> None:
+        self.corrections: Sequence[Correction] = ()
         self._audio = audio
-        self._streamed = streamed
-        self._ready = bytearray(wav_header(audio, None) if streamed else b"")
+        self._header = wav_header(audio, None)
+        self._data_bytes = 0
 
-    def push(self, samples: Float32) -> Encoded:
-        self._ready += to_pcm16(samples)
-        return self._taken() if self._streamed else b""
+    def push(self, samples: Float32) -> bytes:
+        pcm = to_pcm16(samples)
+        self._data_bytes += len(pcm)
+        header, self._header = self._header, b""
+        return header + pcm
 
-    def finish(self) -> Encoded:
-        if not self._streamed:
-            self._ready[:0] = wav_header(self._audio, len(self._ready))
-        return self._taken()
+    def finish(self) -> bytes:
+        self.corrections = [(0, wav_header(self._audio, self._data_bytes))]
+        return self._header
 
     def close(self) -> None:
-        self._ready.clear()
-
-    def _taken(self) -> bytearray:
-        taken, self._ready = self._ready, bytearray()
-        return taken
+        pass
 
 
 class CompressingEncoder:
     """A file by libsndfile, resampled where the format cannot have the rate of the audio."""
 
     def __init__(self, compression: Compression, audio: AudioFormat, *, streamed: bool) -> None:
-        self._streamed = streamed
         self._out = _Outgoing()
+        self.corrections: Sequence[Correction] = self._out.corrections
         rate_hz = _nearest_rate_hz(compression.rates_hz, audio.sample_rate)
         self._resampler: soxr.ResampleStream | None = None
         if rate_hz != audio.sample_rate:
@@ -139,10 +149,12 @@ class CompressingEncoder:
             format=compression.container,
             **compression.settings,
         )
+        if streamed and compression.container == "OGG":
+            _set_page_latency(self._file)
 
     def push(self, samples: Float32) -> bytes:
         self._file.write(self._resampled(samples, last=False))
-        return self._out.take() if self._streamed else b""
+        return self._out.take()
 
     def finish(self) -> bytes:
         self._file.write(self._resampled(self._empty, last=True))
@@ -158,12 +170,23 @@ class CompressingEncoder:
         return np.clip(samples, -1.0, 1.0)
 
 
+_SFC_SET_OGG_PAGE_LATENCY_MS = 0x1302
+
+
+def _set_page_latency(file: soundfile.SoundFile) -> None:
+    """soundfile has no setting for it, so libsndfile is told through soundfile's own binding."""
+    value = soundfile._ffi.new("double*", OGG_PAGE_MS)
+    size = soundfile._ffi.sizeof("double")
+    soundfile._snd.sf_command(file._file, _SFC_SET_OGG_PAGE_LATENCY_MS, value, size)
+
+
 class _Outgoing:
-    """A file to its writer, who goes back at the end to complete the header: in bytes already taken that is too late
-    and is left out.
+    """A file to its writer, who goes back at the end to complete the header: for bytes already taken that becomes a
+    correction.
     """
 
     def __init__(self) -> None:
+        self.corrections: list[Correction] = []
         self._held = io.BytesIO()
         self._taken = 0
         self._at = 0
@@ -176,6 +199,8 @@ class _Outgoing:
 
     def write(self, data: bytes) -> int:
         late = min(max(self._taken - self._at, 0), len(data))
+        if late:
+            self.corrections.append((self._at, bytes(data[:late])))
         self._held.seek(max(self._at - self._taken, 0))
         self._held.write(data[late:])
         self._at += len(data)

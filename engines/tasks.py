@@ -127,9 +127,10 @@ class AudioInfo(msgspec.Struct, frozen=True, kw_only=True, tag="audio.info"):
 
 
 class EncodedData(msgspec.Struct, frozen=True, tag="encoded"):
-    """A piece of an encoded file, in order."""
+    """A piece of an encoded file, in order; with `at`, what replaces bytes of the file from that offset."""
 
     data: bytes
+    at: int | None = None
 
 
 TaskEvent = (

@@ -181,9 +181,9 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     request_timeout_ms: Annotated[Milliseconds, Meta(description="Longest run of a request; 0: no bound.")] = 0
     max_connections: Annotated[int, Meta(ge=1, description="Most open connections.")] = 512
     max_request_body_bytes: Annotated[Bytes, Meta(description="Largest request body; 0 refuses every body.")] = 2**31
-    max_spool_bytes: Annotated[Bytes, Meta(description="Most disk space of all uploads in progress together.")] = (
-        4 * 2**30
-    )
+    max_spool_bytes: Annotated[
+        Bytes, Meta(description="Most disk space of all uploads and long replies in progress together.")
+    ] = 4 * 2**30
     max_audio_seconds: Annotated[float, Meta(gt=0, description="Longest recording of one request.")] = 14_400
     live_ingest: Annotated[LiveIngest, Meta(description="Limits of live uploads.")] = LiveIngest()
     resume_ms: Annotated[Milliseconds, Meta(description="How long a broken live session can be resumed; 0: off.")] = (

@@ -10,7 +10,7 @@ import trio
 from quart import Blueprint, Response
 
 from audiocpp.daemon.http.json_body import read_json
-from audiocpp.daemon.http.reply import bytes_reply, json_reply
+from audiocpp.daemon.http.reply import file_json_reply, file_reply
 from audiocpp.daemon.http.speech_request import CONTENT_TYPES, JSON_FORMATS, Speech, SpeechBody, speech_of
 from audiocpp.daemon.http.sse import Stream, streamed_reply
 from audiocpp.daemon.http.synthesis import encode_run, open_synthesis, synthesize
@@ -23,6 +23,9 @@ VOICE_HEADER = "X-AudioCPP-Voice"
 
 _PLAIN = string.punctuation.replace("%", "") + " "
 
+BUFFERED_PIECES = 2
+"""A piece may be the audio of a long sentence."""
+
 STREAMED_CONTENT_TYPES = CONTENT_TYPES | {"pcm": "application/octet-stream"}
 
 
@@ -32,11 +35,14 @@ async def create_speech() -> Response:
     wanted = await speech_of(await read_json(SpeechBody))
     headers = {VOICE_HEADER: quote(wanted.voice, safe=_PLAIN)}
     if wanted.stream_format == "sse":
-        return await streamed_reply(lambda stream: _stream_events(wanted, stream), headers=headers)
+        produce = partial(_stream_events, wanted)
+        return await streamed_reply(produce, headers=headers, buffered_pieces=BUFFERED_PIECES)
     if wanted.stream_format:
         content_type = STREAMED_CONTENT_TYPES[wanted.response_format]
         produce = partial(_stream_audio, wanted)
-        return await streamed_reply(produce, content_type=content_type, headers=headers)
+        return await streamed_reply(
+            produce, content_type=content_type, headers=headers, buffered_pieces=BUFFERED_PIECES
+        )
     response = await _buffered(wanted)
     response.headers.update(headers)
     return response
@@ -47,14 +53,13 @@ async def _buffered(wanted: Speech) -> Response:
     container = "wav" if as_json else wanted.response_format
     made = await synthesize(wanted.entry, wanted.request, container=container, busy_timeout_ms=wanted.busy_timeout_ms)
     if as_json:
-        audio = base64.b64encode(made.data).decode()
-        return json_reply({"audio": audio, "format": container, "timing": made.timing})
+        return file_json_reply("audio", made.file, {"format": container, "timing": made.timing})
     headers = {
         "X-AudioCPP-Wall-Ms": f"{made.wall_ms:.6f}",
         "X-AudioCPP-Audio-Duration-Ms": f"{made.duration_ms:.6f}",
         "X-AudioCPP-RTF": f"{made.rtf:.6f}",
     }
-    return bytes_reply(made.data, content_type=CONTENT_TYPES[container], headers=headers)
+    return file_reply(made.file, content_type=CONTENT_TYPES[container], headers=headers)
 
 
 async def _stream_events(wanted: Speech, stream: Stream) -> None:
@@ -68,13 +73,13 @@ async def _stream_events(wanted: Speech, stream: Stream) -> None:
             ttft_ms = ttft_ms or (trio.current_time() - started) * 1e3
             await stream.emit_event({"type": "speech.audio.delta", "audio": base64.b64encode(piece).decode()})
 
-        await encode_run(run, wanted.response_format, forward, streamed=True)
+        await encode_run(run, wanted.response_format, forward)
     await stream.emit_event({"type": "speech.audio.done", "timing": {"ttft_ms": ttft_ms}})
 
 
 async def _stream_audio(wanted: Speech, stream: Stream) -> None:
     async with _open(wanted) as run:
-        await encode_run(run, wanted.response_format, stream.emit, streamed=True)
+        await encode_run(run, wanted.response_format, stream.emit)
 
 
 def _open(wanted: Speech) -> AbstractAsyncContextManager[TaskRun]:

@@ -10,18 +10,19 @@ from audiocpp.daemon.backend import backend
 from audiocpp.daemon.codecs import Encoder
 from audiocpp.daemon.errors import RunFailed
 from audiocpp.daemon.http.collect import first_error, iterated
+from audiocpp.daemon.http.connection import served_request
+from audiocpp.daemon.http.encoded_file import EncodedFile
 from audiocpp.daemon.registry import ModelEntry
 from audiocpp.daemon.tasks import TaskRun
-from audiocpp.engines.tasks import AudioChunk, AudioFormat, TaskEvent, TaskRequest
+from audiocpp.engines.tasks import AudioChunk, AudioFormat, EncodedData, TaskEvent, TaskRequest
 
-Handle = Callable[[bytes], Awaitable[None]]
+Handle = Callable[[EncodedData], Awaitable[None]]
 
 
 class Synthesis(msgspec.Struct, frozen=True, kw_only=True):
     """An encoded file and how it came about."""
 
-    data: bytes
-    audio: AudioFormat
+    file: EncodedFile
     wall_ms: float
     duration_ms: float
 
@@ -37,16 +38,20 @@ class Synthesis(msgspec.Struct, frozen=True, kw_only=True):
 async def synthesize(
     entry: ModelEntry, request: TaskRequest, *, container: str, busy_timeout_ms: int | None
 ) -> Synthesis:
-    """Speaks the whole text into one file."""
-    data = bytearray()
+    """Speaks the whole text into one file, which exists until the reply is complete."""
+    file = EncodedFile(backend().spool)
+    served_request().resources.callback(file.close)
+
+    async def gather(piece: EncodedData) -> None:
+        if piece.at is None:
+            await file.append(piece.data)
+        else:
+            await file.replace(piece.at, piece.data)
+
     async with open_synthesis(entry, request, busy_timeout_ms=busy_timeout_ms) as run:
-
-        async def gather(piece: bytes) -> None:
-            data.extend(piece)
-
-        audio = await encode_run(run, container, gather, streamed=False)
+        await _encode(run, container, gather, streamed=False)
         timing = run.timing
-    return Synthesis(data=bytes(data), audio=audio, wall_ms=timing.wall_ms, duration_ms=timing.output_s * 1e3)
+    return Synthesis(file=file, wall_ms=timing.wall_ms, duration_ms=timing.output_s * 1e3)
 
 
 @asynccontextmanager
@@ -61,16 +66,30 @@ async def open_synthesis(
 async def encode_run(
     run: TaskRun,
     container: str,
+    handle: Callable[[bytes], Awaitable[None]],
+    *,
+    begun: Callable[[AudioFormat], None] = lambda _: None,
+) -> AudioFormat:
+    """Hands on the encoded pieces of what the run generates, as they are made. Returns its format, which `begun` is
+    called with before the first piece.
+
+    Raises `RunFailed` when the run ends without audio.
+    """
+
+    async def handle_data(piece: EncodedData) -> None:
+        await handle(piece.data)
+
+    return await _encode(run, container, handle_data, streamed=True, begun=begun)
+
+
+async def _encode(
+    run: TaskRun,
+    container: str,
     handle: Handle,
     *,
     streamed: bool,
     begun: Callable[[AudioFormat], None] = lambda _: None,
 ) -> AudioFormat:
-    """Hands on the encoded pieces of what the run generates, as they are made or at the end. Returns its format, which
-    `begun` is called with before the first piece.
-
-    Raises `RunFailed` when the run ends without audio.
-    """
     async with aclosing(_chunks(run)) as chunks:
         first = await anext(chunks, None)
         if first is None:

@@ -151,7 +151,7 @@ async def _speak(task: Task, busy_timeout_ms: int | None, opened: Callable[[], N
             if emit is not None:
                 await emit(StreamEvent(audio=wav_base64(piece, formats[0]), is_final=False))
 
-        audio = await encode_run(run, "pcm", forward, streamed=True, begun=formats.append)
+        audio = await encode_run(run, "pcm", forward, begun=formats.append)
         wall_ms, spoken_ms = run.timing.wall_ms, run.timing.output_s * 1e3
     return Performed(
         result=spoken(bytes(pcm), audio),

@@ -40,14 +40,24 @@ def chord(seconds: float, *, rate: int = RATE, channels: int = 1) -> np.ndarray:
 def pieces(
     fmt: str, samples: np.ndarray, *, rate: int = RATE, streamed: bool = False, cut: int = 5001
 ) -> Iterator[bytes]:
-    """The encoded pieces of float32 (n, channels), pushed in portions of `cut` bytes."""
+    """The encoded pieces of float32 (n, channels), pushed in portions of `cut` bytes; those of a whole file corrected,
+    as one.
+    """
     audio = AudioFormat(sample_rate=rate, channels=samples.shape[1])
     request = TaskRequest(task="encode", audio=audio, options={"format": fmt, "streamed": streamed})
     pcm = samples.astype("<f4").tobytes()
     inputs = [Data(pcm[start : start + cut]) for start in range(0, len(pcm), cut)]
+    file = bytearray()
     for event in run_inline(CODEC.run(request), inputs):
         assert isinstance(event, EncodedData)
-        yield event.data
+        if streamed:
+            assert event.at is None
+            yield event.data
+        else:
+            at = len(file) if event.at is None else event.at
+            file[at : at + len(event.data)] = event.data
+    if not streamed:
+        yield bytes(file)
 
 
 def encode(fmt: str, samples: np.ndarray, *, rate: int = RATE, streamed: bool = False) -> bytes:
@@ -125,11 +135,23 @@ def test_streamed_bytes_leave_before_the_end_and_grow_with_the_audio(fmt: str) -
     encoder.close()
 
 
-@pytest.mark.parametrize("fmt", ["wav", "mp3", "flac", "opus"])
-def test_a_whole_file_leaves_at_its_end(fmt: str) -> None:
+@pytest.mark.parametrize("fmt", FORMATS)
+def test_a_whole_file_leaves_as_it_is_made_and_is_corrected_by_little(fmt: str) -> None:
     encoder = open_encoder(fmt, AudioFormat(sample_rate=RATE), streamed=False)
-    assert not encoder.push(chord(5.0))
-    assert decoded(bytes(encoder.finish()))[0].shape == chord(5.0).shape
+    sent = [len(encoder.push(chord(10.0))) for _ in range(6)]
+    assert sent[-1] > sum(sent) / 10
+    encoder.finish()
+    assert sum(len(data) for _, data in encoder.corrections) < 3000
+
+
+@pytest.mark.parametrize(("streamed", "longest_s"), [(True, 0.2), (False, 1.0)])
+def test_opus_leaves_a_fifth_of_a_second_at_a_time_when_it_is_streamed(streamed: bool, longest_s: float) -> None:
+    encoder = open_encoder("opus", AudioFormat(sample_rate=RATE), streamed=streamed)
+    step_s = 0.05
+    steps = [bool(encoder.push(part)) for part in np.split(chord(4.0), 80)]
+    encoder.close()
+    left = [step for step, sent in enumerate(steps) if sent]
+    assert max(np.diff(left)) * step_s == pytest.approx(longest_s)
 
 
 def test_a_whole_wav_has_the_44_byte_header_and_exact_sizes() -> None:

@@ -14,10 +14,13 @@ from audiocpp.engines.tasks import AudioChunk, TaskRequest
 SPEC = Path(__file__).with_suffix(".json")
 RATE_HZ = 24_000
 PLAY = "play"
+SILENCE = "seconds of silence"
 
 
 class EchoVoice:
-    """Speaks the recording of the request when the text is `PLAY`, else a description of the request (`described`)."""
+    """Speaks the recording of the request when the text is `PLAY`, a number of `SILENCE`, else a description of the
+    request (`described`).
+    """
 
     name: ClassVar[str] = "echo_voice"
 
@@ -28,6 +31,10 @@ class EchoVoice:
     def run(self, request: TaskRequest) -> Run:
         if request.text == PLAY and request.reference is not None:
             yield AudioChunk(pcm=request.reference.pcm, sample_rate=request.reference.sample_rate)
+            return
+        if request.text.endswith(SILENCE):
+            for _ in range(int(request.text.removesuffix(SILENCE))):
+                yield AudioChunk(pcm=bytes(4 * RATE_HZ), sample_rate=RATE_HZ)
             return
         samples = np.frombuffer(json.dumps(_description(request)).encode(), np.uint8).astype(np.float32) / 32767
         yield AudioChunk(pcm=samples.tobytes(), sample_rate=RATE_HZ)

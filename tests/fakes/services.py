@@ -19,7 +19,7 @@ from audiocpp.daemon.http.app import create_app
 from audiocpp.daemon.registry import ModelEntry
 from audiocpp.daemon.services import Services, build_services
 from audiocpp.daemon.tasks import RunTiming
-from audiocpp.engines.tasks import AudioFormat, AudioInfo, Finalized, TaskEvent, TaskRequest
+from audiocpp.engines.tasks import AudioFormat, AudioInfo, EncodedData, Finalized, TaskEvent, TaskRequest
 
 MODELS = [
     {"id": "moonshine", "family": "moonshine_asr", "aliases": ["whisper-1"], "lazy": True},
@@ -155,10 +155,10 @@ class FakeEncoder:
     def finish(self) -> None:
         self._put.close()
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
+    async def __aiter__(self) -> AsyncIterator[EncodedData]:
         async for piece in self._get:
             if piece:
-                yield piece
+                yield EncodedData(piece)
 
 
 class FakeCodecs:

@@ -99,7 +99,7 @@ def test_an_upload_that_does_not_fit_is_told_the_figures(
                 assert error["code"] == "server_busy"
                 assert "bytes free" in error["message"]
                 assert str(tmp_path) not in error["message"], "a client learns where the server keeps its files"
-        assert [line for line in warnings(daemon) if "uploads are refused" in line] == warnings(daemon)
+        assert [line for line in warnings(daemon) if "stored" in line] == warnings(daemon)
         assert len(warnings(daemon)) == 1
         eventually(lambda: not uploads(cache), what="an upload is still there")
         assert transcribe(client, small).status_code == 200, "what fits into memory needs no disk"

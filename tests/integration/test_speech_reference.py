@@ -13,17 +13,15 @@ import numpy as np
 import pytest
 import soundfile
 import trio
-from tests.fakes.echo_voice import PLAY, RATE_HZ, SPEC, described, run_echo_worker
+from tests.fakes.echo_server import LIMIT_S, echo_services, running
+from tests.fakes.echo_voice import PLAY, RATE_HZ, described
 
-from audiocpp.daemon.config.load import parse_config
 from audiocpp.daemon.errors import ConfigError
 from audiocpp.daemon.http.app import create_app
 from audiocpp.daemon.references import MAX_REFERENCE_S, check_presets
-from audiocpp.daemon.services import Services, build_services
 
 pytestmark = pytest.mark.integration
 
-LIMIT_S = 30.0
 TONE_HZ = 440.0
 
 
@@ -40,25 +38,12 @@ def base64_ref(data: bytes) -> dict[str, str]:
     return {"type": "base64", "data": base64.b64encode(data).decode()}
 
 
-def services(folder: Path, **entry: Any) -> Services:
-    (folder / "model").mkdir(exist_ok=True)
-    (folder / "model" / "echo.bin").write_bytes(b"\0")
-    model = {"id": "echo", "family": "echo_voice", "path": "model", **entry}
-    config = parse_config({"models": [model], "model_spec_override": str(SPEC)}, folder=folder)
-    environ = {f"XDG_{kind}_HOME": str(folder / kind.lower()) for kind in ("CACHE", "STATE", "DATA")}
-    return build_services(config, config_path=None, environ=environ, worker=run_echo_worker)
-
-
 @asynccontextmanager
 async def serving(folder: Path, **entry: Any) -> AsyncIterator[Any]:
     """A client of an app whose only model is the family that echoes."""
-    running = services(folder, **entry)
-    with trio.fail_after(LIMIT_S):
-        async with trio.open_nursery() as nursery:
-            await nursery.start(running.serve)
-            await check_presets(running.registry, running.codecs)
-            yield create_app(running).test_client()
-            nursery.cancel_scope.cancel()
+    services = echo_services(folder, **entry)
+    async with running(services):
+        yield create_app(services).test_client()
 
 
 async def speak(client: Any, text: str = "hello", **body: Any) -> Any:
@@ -134,10 +119,10 @@ async def test_a_preset_without_audio_ends_the_start(tmp_path: Path, where: str)
     (tmp_path / "own.wav").write_bytes(b"no audio")
     preset = {"voice_ref": "own.wav"}
     entry = {"voice_presets": {"narrator": preset}} if "." in where else {"default_voice_preset": preset}
-    running = services(tmp_path, **entry)
+    services = echo_services(tmp_path, **entry)
     with trio.fail_after(LIMIT_S):
         async with trio.open_nursery() as nursery:
-            await nursery.start(running.serve)
+            await nursery.start(services.serve)
             with pytest.raises(ConfigError, match=rf"^models\[0\]\.{where}\.voice_ref: no readable audio .*own\.wav"):
-                await check_presets(running.registry, running.codecs)
+                await check_presets(services.registry, services.codecs)
             nursery.cancel_scope.cancel()
