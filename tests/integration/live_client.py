@@ -1,5 +1,6 @@
 """A client of the live WebSocket of a real daemon."""
 
+import contextlib
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -62,8 +63,9 @@ async def transcript(socket: WebSocketConnection, pcm: bytes) -> tuple[list[dict
     async with trio.open_nursery() as nursery:
 
         async def speak() -> None:
-            await send(socket, pcm)
-            await socket.send_message('{"type": "end"}')
+            with contextlib.suppress(ConnectionClosed):  # the reason is among the events
+                await send(socket, pcm)
+                await socket.send_message('{"type": "end"}')
 
         nursery.start_soon(speak)
         return await events(socket)

@@ -65,6 +65,22 @@ async def test_a_live_session_hears_the_words_of_the_upload(daemon: DaemonProces
     assert word_errors(recorded.published, live) <= MAX_WORD_ERRORS
 
 
+@pytest.fixture
+def two_speakers(client: httpx.Client, audio_files: dict[str, Path]) -> tuple[Path, str]:
+    """A recording of two people, and its transcript as an upload. Its text is not published beside it."""
+    path = audio_files["endgame_nagg_nell.wav"]
+    upload = {"file": path.read_bytes()}
+    return path, text_of(client.post(TRANSCRIPTIONS, files=upload, data={"model": "moonshine"}))
+
+
+async def test_two_speakers_have_the_same_words_live_as_in_the_upload(
+    daemon: DaemonProcess, two_speakers: tuple[Path, str]
+) -> None:
+    path, uploaded = two_speakers
+    assert len(uploaded.split()) > 20
+    assert word_errors(uploaded, await heard(daemon, pcm_of(path))) <= MAX_LIVE_DIFFERENCE
+
+
 def test_sentences_with_figures_come_back_as_they_were_spoken(client: httpx.Client) -> None:
     text = " ".join(SENTENCES)
     spoken = client.post("/v1/audio/speech", json={"model": "piper", "input": text})
