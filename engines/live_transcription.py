@@ -19,6 +19,7 @@ from audiocpp.engines.tasks import (
     AudioFormat,
     Finalized,
     Segment,
+    SpeechAnswered,
     SpeechStarted,
     SpeechStopped,
     TaskEvent,
@@ -134,6 +135,8 @@ class LiveTranscription:
                     if self._detects:
                         yield SpeechStopped(at / SAMPLE_RATE_HZ)
                     yield from self._end(at, audio_end=min(at + PAD_SAMPLES, self._window.end))
+                    if self._detects:
+                        yield SpeechAnswered()
 
     def _begin(self, at: int) -> None:
         self._speaking = _Speaking(at, max(at - PAD_SAMPLES, self._taken), guessed_up_to=at)

@@ -102,6 +102,10 @@ class SpeechStopped(msgspec.Struct, frozen=True, tag="speech.stopped"):
     at: float
 
 
+class SpeechAnswered(msgspec.Struct, frozen=True, tag="speech.answered"):
+    """All text of the speech that stopped last has been sent. There may have been none: a cough is speech at first."""
+
+
 class Finalized(msgspec.Struct, frozen=True, tag="finalized"):
     """All that was heard before the `Finalize` of this id has been answered."""
 
@@ -134,5 +138,14 @@ class EncodedData(msgspec.Struct, frozen=True, tag="encoded"):
 
 
 TaskEvent = (
-    TextDelta | TextPartial | Segment | SpeechStarted | SpeechStopped | Finalized | AudioChunk | AudioInfo | EncodedData
+    TextDelta
+    | TextPartial
+    | Segment
+    | SpeechStarted
+    | SpeechStopped
+    | SpeechAnswered
+    | Finalized
+    | AudioChunk
+    | AudioInfo
+    | EncodedData
 )

@@ -5,6 +5,7 @@ from quart.blueprints import BlueprintSetupState
 
 from audiocpp.daemon.http.live_upload import live_upload
 from audiocpp.daemon.live.hosting import LiveSessions
+from audiocpp.daemon.live.realtime_socket import realtime
 from audiocpp.daemon.live.websocket import SESSIONS, live_transcription
 
 TRANSCRIPTIONS = "/v1/audio/transcriptions/live"
@@ -21,3 +22,4 @@ def _give_sessions(setup: BlueprintSetupState) -> None:
 
 live.websocket(TRANSCRIPTIONS)(live_transcription)
 live.post(TRANSCRIPTIONS)(live_upload)
+live.websocket("/v1/realtime")(realtime)

@@ -21,6 +21,7 @@ from audiocpp.daemon.live.messages import (
     Finish,
     Heard,
     Input,
+    Move,
     Push,
     Restart,
     Restarted,
@@ -46,6 +47,10 @@ class Machine(Protocol):
     def is_over(self) -> bool: ...
 
     @property
+    def settled(self) -> bool:
+        """Whether the present run owes nothing that the client still waits for."""
+
+    @property
     def deadline_s(self) -> float: ...
 
     def handle(self, heard: Input, now_s: float) -> list[Effect]: ...
@@ -61,6 +66,7 @@ class SessionDriver:
         self._machine = machine
         self._ingest = IngestQueue()
         self._over = trio.Event()
+        self._heard = trio.lowlevel.ParkingLot()
 
     def hear(self, heard: Input) -> None:
         for effect in self._machine.handle(heard, trio.current_time()):
@@ -75,40 +81,60 @@ class SessionDriver:
             self._over.set()
         if self._machine.is_over:
             self._over.set()
+        self._heard.unpark_all()
 
     async def room(self) -> None:
         """Waits while more is underway, in either direction, than is good."""
         await self._ingest.room()
         await self.outbox.room()
 
-    async def drive(self, run: TaskRun, stopping: trio.Event | None) -> None:
-        """Returns when the session is over. What is in the outbox then may still be sent; the run is of no more use."""
+    async def drive(self, run: TaskRun | None, stopping: trio.Event | None) -> Move | None:
+        """Returns when the session is over, or when it goes on with a run of another entry. What is in the outbox then
+        may still be sent; the run is of no more use. None for a session that has no run yet.
+        """
+        moves: list[Move] = []
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._drive_runs, run)
             nursery.start_soon(self._watch_clock)
             if stopping is not None:
                 nursery.start_soon(self._watch_stop, stopping)
+            nursery.start_soon(self._drive_runs, run, moves)
             await self._over.wait()
             nursery.cancel_scope.cancel()
+        return self._moved(moves)
 
-    async def _drive_runs(self, run: TaskRun) -> None:
+    async def _drive_runs(self, run: TaskRun | None, moves: list[Move]) -> None:
         """The run, and those that it is restarted as."""
         with self._reported():
             while True:
                 async with trio.open_nursery() as nursery:
-                    nursery.start_soon(self._listen, run)
-                    restart = await self._push(run)
+                    if run is not None:
+                        nursery.start_soon(self._listen, run)
+                    turn = await self._push(run)
                     nursery.cancel_scope.cancel()
-                await run.restart(restart.request)
+                if isinstance(turn, Move):
+                    moves.append(turn)
+                    self._over.set()
+                    return
+                assert run is not None
+                await run.restart(turn.request)
                 self.hear(Restarted())
 
-    async def _push(self, run: TaskRun) -> Restart:
-        """Gives the run what waits for it, until another one is asked for."""
-        while not isinstance(work := await self._ingest.get(), Restart):
+    def _moved(self, moves: list[Move]) -> Move | None:
+        if self._machine.is_over or not moves:
+            return None
+        self._over = trio.Event()
+        return moves[0]
+
+    async def _push(self, run: TaskRun | None) -> Restart | Move:
+        """Gives the run what waits for it, until another one is to take its place."""
+        while not isinstance(work := await self._ingest.get(), Restart | Move):
+            assert run is not None
             try:
                 await _give(run, work)
             except DaemonError:
                 await trio.sleep_forever()  # it is the run's error, which `_listen` gets as well and reports
+        while not self._machine.settled:
+            await self._heard.park()
         return work
 
     async def _listen(self, run: TaskRun) -> None:

@@ -4,7 +4,7 @@ from collections import deque
 
 import trio
 
-from audiocpp.daemon.live.messages import Finalize, Finish, Push, Restart
+from audiocpp.daemon.live.messages import Finalize, Finish, Move, Push, Restart
 
 QUEUE_BYTES = 1 << 20
 """Half a minute of 16 kHz PCM16. More would only delay what is noticed of a client that has left."""
@@ -12,7 +12,7 @@ QUEUE_BYTES = 1 << 20
 OVERHEAD_BYTES = 256
 """What an item takes beside its audio: frames of one byte must not fill the memory."""
 
-Work = Push | Finalize | Finish | Restart
+Work = Push | Finalize | Finish | Restart | Move
 
 
 class IngestQueue:

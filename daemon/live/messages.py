@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from audiocpp.daemon.errors import DaemonError
+from audiocpp.daemon.registry import ModelEntry
 from audiocpp.engines.tasks import TaskEvent, TaskRequest
 
 # Inputs.
@@ -108,8 +109,15 @@ class Finish(msgspec.Struct, frozen=True):
 
 
 class Restart(msgspec.Struct, frozen=True):
-    """End the run, whatever it is doing, and go on with another one of the same model."""
+    """End the run once the session has `settled`, and go on with another one of the same model."""
 
+    request: TaskRequest
+
+
+class Move(msgspec.Struct, frozen=True):
+    """End the run once the session has `settled`, and go on with one of another entry."""
+
+    entry: ModelEntry
     request: TaskRequest
 
 
@@ -126,4 +134,4 @@ class Close(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
-Effect = Push | Finalize | Finish | Restart | Send | Close
+Effect = Push | Finalize | Finish | Restart | Move | Send | Close

@@ -131,6 +131,11 @@ class LiveSession:
         return self.phase is Phase.OVER
 
     @property
+    def settled(self) -> bool:
+        """It never has another run."""
+        return True
+
+    @property
     def deadline_s(self) -> float:
         """When a `Tick` is due."""
         if self.phase is Phase.OVER:

@@ -16,6 +16,7 @@ from audiocpp.engines.tasks import (
     AudioFormat,
     Finalized,
     Segment,
+    SpeechAnswered,
     SpeechStarted,
     SpeechStopped,
     TextDelta,
@@ -24,7 +25,7 @@ from audiocpp.engines.tasks import (
 from audiocpp.engines.utterances import PAD_SAMPLES
 
 CHUNK_BYTES = 4 * RATE // 10
-EVENTS = (TextDelta, TextPartial, Segment, SpeechStarted, SpeechStopped, Finalized)
+EVENTS = (TextDelta, TextPartial, Segment, SpeechStarted, SpeechStopped, SpeechAnswered, Finalized)
 
 
 def session(decoder=None, *, network=True, partials=False, endpoint_silence_ms=500):
@@ -58,7 +59,7 @@ def test_an_utterance_is_told_from_its_start_to_its_segment() -> None:
     events = list(run_inline(session(), chunks(np.concatenate((silence(1), spoken([1, 2, 3]), silence(2))))))
     (started,), (stopped,), (segment,) = of(SpeechStarted, events), of(SpeechStopped, events), of(Segment, events)
     assert text_of(events) == segment.text == "w1 w2 w3"
-    assert events.index(started) < events.index(stopped) < events.index(segment)
+    assert events.index(started) < events.index(stopped) < events.index(segment) < events.index(SpeechAnswered())
     assert started.at == segment.start == pytest.approx(1, abs=0.04)
     assert stopped.at == segment.end
 
@@ -101,6 +102,7 @@ def test_without_voice_activity_only_the_client_ends_an_utterance() -> None:
     assert [segment.text for segment in of(Segment, events)] == ["w1 w2", "w3"]
     assert not of(SpeechStarted, events)
     assert not of(SpeechStopped, events)
+    assert not of(SpeechAnswered, events)
 
 
 def test_silence_gives_nothing() -> None:

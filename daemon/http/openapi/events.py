@@ -76,12 +76,16 @@ class BatchDone(msgspec.Struct, tag="batch.transcription.done", kw_only=True):
 
 
 class SessionCreated(msgspec.Struct, tag="session.created", kw_only=True):
-    """The first event of a live session."""
+    """The first event of each connection of a live session."""
 
     id: str
     model: str
     sample_rate: int
     limits: dict[str, int]
+    resume_ms: Annotated[int, Meta(description="How long the session waits when its connection breaks; 0: not at all.")]
+    resumed: Annotated[bool, Meta(description="Whether this connection goes on with the session of another.")]
+    next_sample: Annotated[int, Meta(description="The sample that the audio of this connection begins with.")]
+    text: Annotated[str | UnsetType, Meta(description="The deltas sent before, joined; when resumed.")] = UNSET
 
 
 class TextPartial(msgspec.Struct, tag="transcript.text.partial", kw_only=True):

@@ -25,15 +25,14 @@ from audiocpp.daemon.http.batches import TaskBatchBody
 from audiocpp.daemon.http.models import UnloadBody
 from audiocpp.daemon.http.openapi import events as on_the_wire
 from audiocpp.daemon.http.openapi import replies
-from audiocpp.daemon.http.openapi.route import EVENTS, FORM, JSON, Content, Messages, Parameter, Reply, Route
+from audiocpp.daemon.http.openapi.live_routes import LIVE_ROUTES
+from audiocpp.daemon.http.openapi.route import EVENTS, FORM, JSON, Content, Parameter, Reply, Route
 from audiocpp.daemon.http.speech_request import CONTENT_TYPES, SpeechBody
 from audiocpp.daemon.http.task_request import RequestObject
 from audiocpp.daemon.http.task_result import TaskResult
 from audiocpp.daemon.http.tasks import TaskBody, TaskStreamBody, TaskStreamReply
 from audiocpp.daemon.http.transcript_details import TranscriptDetails
 from audiocpp.daemon.http.transcription_request import TranscriptionBody
-from audiocpp.daemon.live.parameters import SAMPLE_FORMATS
-from audiocpp.daemon.live.session import CLOSE_CODES
 from audiocpp.daemon.request_fields import Milliseconds
 
 ErrorKinds = tuple[type[DaemonError], ...]
@@ -135,37 +134,6 @@ _SPEECH = Reply(
     },
 )
 
-_LIVE_QUERY = (
-    Parameter("model", str, "An entry with `mode` `streaming`; absent: the only one."),
-    Parameter("sample_rate", Annotated[int, Meta(ge=1000, le=384_000)], "Of the audio, in Hz.", 16_000),
-    Parameter("channels", Annotated[int, Meta(ge=1, le=16)], "Mixed down.", 1),
-    Parameter("sample_format", Literal[SAMPLE_FORMATS], "Of the samples.", "s16le"),
-    Parameter("language", str, "BCP-47, reduced to what the model takes."),
-    Parameter("prompt", str, "Context for the recognition."),
-    Parameter("partials", FlagText, "Also send the guess at the text in progress.", "false"),
-    Parameter("words", FlagText, "Times of words in segments, where the model has them.", "false"),
-    Parameter("vad", Literal["on", "off"], "`off`: the client finalizes.", "on"),
-    Parameter("endpoint_silence_ms", int, "Silence that ends an utterance; absent: the model's own."),
-    Parameter("busy_timeout_ms", Milliseconds, "Longest wait for a slot; the model's own is the ceiling."),
-)
-
-_LIVE_MESSAGES = Messages(
-    "PCM of any size; a sample may be split between two frames.",
-    (on_the_wire.Finalize, on_the_wire.End, on_the_wire.KeepAlive),
-    (
-        on_the_wire.SessionCreated,
-        on_the_wire.SpeechStarted,
-        on_the_wire.TextPartial,
-        on_the_wire.TextDelta,
-        on_the_wire.LiveSegment,
-        on_the_wire.SpeechStopped,
-        on_the_wire.Finalized,
-        on_the_wire.LiveDone,
-        on_the_wire.LiveErrorEvent,
-    ),
-    CLOSE_CODES,
-)
-
 ROUTES: dict[tuple[str, str], Route] = {
     ("GET", "/health"): Route(tag="Daemon", reply=json_reply(replies.HealthReply, "It serves."), open=True),
     ("GET", "/"): Route(tag="Daemon", reply=Reply("A page.", (Content("text/html"),))),
@@ -240,13 +208,6 @@ ROUTES: dict[tuple[str, str], Route] = {
         reply=Reply("A result for each request.", (stream_of(on_the_wire.TaskBatchResult, on_the_wire.TaskBatchDone),)),
         errors=(*_BODY, *_RUN, *_AUDIO),
     ),
-    ("WEBSOCKET", "/v1/audio/transcriptions/live"): Route(
-        tag="Transcription",
-        status=101,
-        query=_LIVE_QUERY,
-        reply=Reply("The session is open: a slot is taken and the model loaded."),
-        messages=_LIVE_MESSAGES,
-        errors=(*_RUN, NotFound),
-    ),
+    **LIVE_ROUTES,
 }
 """By method and path; `WEBSOCKET` for those. Every route of the app has a row, which a test checks."""
