@@ -13,11 +13,12 @@ import ctypes
 import importlib
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from functools import cache
 from typing import Protocol
 
 from audiocpp.engines.errors import LoadError, MissingDependency
+from audiocpp.engines.text.sentences import cut_to_length
 
 INSTALL_COMMAND = "pip install 'audiocppd[tts]'"
 
@@ -39,6 +40,17 @@ class Phonemizer(Protocol):
     """What gives the phonemes of a text, with the marks that structure it."""
 
     def phonemize(self, text: str) -> str: ...
+
+
+def known_parts(phonemes: str, known: Container[str], most: int) -> Iterator[str]:
+    """Yields the symbols of `phonemes` that are `known`, at most `most` at a time; no part without a sound.
+
+    A few characters may have many phonemes (figures, signs of another script), so this is what bounds a run of a graph.
+    A part ends at a clause, else a word, else anywhere.
+    """
+    for part in cut_to_length("".join(symbol for symbol in phonemes if symbol in known), most):
+        if any(map(str.isalpha, part)):
+            yield part
 
 
 class EspeakPhonemizer:

@@ -12,8 +12,10 @@ import msgspec
 
 from audiocpp.engines.tasks import AudioChunk, EncodedData, OptionValue, TaskEvent, TaskRequest
 
-MAX_PIECE_BYTES = 1 << 20
-"""Longest audio in one frame. Small enough that a cancel or another run's frame never waits long behind it."""
+MAX_PIECE_BYTES = 64 << 10
+"""Longest audio in one frame to a worker, where its run resamples it on the thread that all runs share: 8-bit samples
+at 1 kHz, the most that a frame can come to, take 20 ms. Nor does a cancel or another run's frame wait long behind it.
+"""
 
 MAX_FRAME_BYTES = 16 << 20
 """A longer frame is a fault of the peer, not a message."""

@@ -21,10 +21,9 @@ from audiocpp.engines.cancellation import RunControl
 from audiocpp.engines.errors import InvalidInput, LoadError
 from audiocpp.engines.family import LoadContext, Run
 from audiocpp.engines.graph import Array, Float32, Graph, GraphOptions
-from audiocpp.engines.phonemes import EspeakPhonemizer, Phonemizer
+from audiocpp.engines.phonemes import EspeakPhonemizer, Phonemizer, known_parts
 from audiocpp.engines.speech_synthesis import checked_options, find_sentences, speak
 from audiocpp.engines.tasks import TaskRequest
-from audiocpp.engines.text.sentences import cut_to_length
 from audiocpp.engines.voice_mix import parse_voice_mix
 
 RATE_HZ = 24_000
@@ -96,7 +95,7 @@ class KokoroTts:
         return (DEFAULT_VOICE, *sorted(self._voices.keys() - {DEFAULT_VOICE}))
 
     def warm_up(self) -> None:
-        rows = self._rows_of("a", self._phonemizers[_AMERICAN], self._voices[DEFAULT_VOICE], 1.0)
+        rows = self._rows_of("a", self._phonemizers[_AMERICAN], {DEFAULT_VOICE: 1.0}, 1.0)
         self._synthesize(list(rows), RunControl())
 
     def close(self) -> None:
@@ -113,7 +112,7 @@ class KokoroTts:
         rows_of = partial(
             self._rows_of,
             phonemizer=self._phonemizers[language],
-            styles=self._styles(mix),
+            mix=mix,
             speed=checked_options(request.options, _OPTION_RANGES).get("speed", 1.0),
         )
         sentences = find_sentences(request.text, language=language, max_chars=_LONGEST_PIECE_CHARS, rows_of=rows_of)
@@ -129,21 +128,17 @@ class KokoroTts:
             raise InvalidInput(f"unknown voice; some of the {len(self._voices)} are: {some}", param="voice")
         return mix
 
-    def _styles(self, mix: Mapping[str, float]) -> Float32:
-        """Float32 (510, 256), the mean of the voices by their shares."""
-        if len(mix) == 1:
-            return self._voices[next(iter(mix))]
-        voices = [self._voices[name] for name in mix]
-        return np.average(voices, axis=0, weights=list(mix.values())).astype(np.float32)
+    def _style(self, mix: Mapping[str, float], symbols: int) -> Float32:
+        """Of a text of so many symbols, float32 (256,): the mean of the voices by their shares."""
+        styles = [self._voices[name][symbols - 1] for name in mix]
+        return np.average(styles, axis=0, weights=list(mix.values())).astype(np.float32)
 
-    def _rows_of(self, piece: str, phonemizer: Phonemizer, styles: Float32, speed: float) -> Iterator[_Row]:
+    def _rows_of(self, piece: str, phonemizer: Phonemizer, mix: Mapping[str, float], speed: float) -> Iterator[_Row]:
         """A slow speaker gets shorter rows, so that they take no longer."""
         phonemes = phonemizer.phonemize(piece).translate(_AS_KOKORO)
-        spoken = "".join(symbol for symbol in phonemes if symbol in self._symbols)
-        for part in cut_to_length(spoken, round(_MOST_SYMBOLS * min(speed, 1.0))):
-            if any(map(str.isalpha, part)):
-                ids = np.array([self._symbols[symbol] for symbol in part], np.int64)
-                yield _Row(ids, styles[len(part) - 1], speed)
+        for part in known_parts(phonemes, self._symbols, round(_MOST_SYMBOLS * min(speed, 1.0))):
+            ids = np.array([self._symbols[symbol] for symbol in part], np.int64)
+            yield _Row(ids, self._style(mix, len(part)), speed)
 
     def _synthesize(self, rows: Sequence[_Row], control: RunControl) -> list[Float32]:
         """Waveforms, float32 (samples,)."""

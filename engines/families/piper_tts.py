@@ -21,14 +21,16 @@ from audiocpp.engines.errors import InvalidInput, LoadError
 from audiocpp.engines.family import LoadContext, Run
 from audiocpp.engines.graph import Array, Float32, Graph, GraphOptions
 from audiocpp.engines.languages import primary_language
-from audiocpp.engines.phonemes import EspeakPhonemizer, Phonemizer
+from audiocpp.engines.phonemes import EspeakPhonemizer, Phonemizer, known_parts
 from audiocpp.engines.speech_synthesis import checked_options, find_sentences, speak
 from audiocpp.engines.tasks import TaskRequest
 
 _PAD, _BEGIN, _END = "_", "^", "$"
 
 _LONGEST_PIECE_CHARS = 180
-"""About 11 s of speech. The graph takes some 45 MB for a second of it, so this bounds memory (and the first audio)."""
+_MOST_SYMBOLS = 200
+"""Of one graph run at the usual speed or faster: about 11 s of speech. The graph takes some 45 MB for a second of it,
+so this bounds memory, and the first audio."""
 
 _SENTENCES_AHEAD = 2
 
@@ -81,6 +83,12 @@ class _Manner:
     scales: Float32
     speaker: int | None
 
+    @property
+    def most_symbols(self) -> int:
+        """Of a row. What is spoken slowly, or with sounds of very uneven length, takes longer."""
+        _, length, unevenness = self.scales.tolist()
+        return max(int(_MOST_SYMBOLS / (max(length, 1.0) * max(unevenness, 1.0))), 1)
+
 
 @dataclass(frozen=True, slots=True)
 class _Row:
@@ -127,8 +135,8 @@ class PiperTts:
         return tuple(self._speakers)
 
     def warm_up(self) -> None:
-        ids = _symbol_ids(self._phonemizer.phonemize("a"), self._config.phoneme_id_map)
-        self._synthesize([_Row(ids, self._manner(TaskRequest(task="tts")))], RunControl())
+        rows = self._rows_of("a", self._manner(TaskRequest(task="tts")))
+        self._synthesize(list(rows), RunControl())
 
     def close(self) -> None:
         self._graph.close()
@@ -161,9 +169,9 @@ class PiperTts:
         return _Manner(np.array(scales, np.float32), speaker)
 
     def _rows_of(self, piece: str, manner: _Manner) -> Iterator[_Row]:
-        ids = _symbol_ids(self._phonemizer.phonemize(piece), self._config.phoneme_id_map)
-        if ids.size:
-            yield _Row(ids, manner)
+        phonemes = unicodedata.normalize("NFD", self._phonemizer.phonemize(piece))
+        for part in known_parts(phonemes, self._config.phoneme_id_map, manner.most_symbols):
+            yield _Row(_symbol_ids(part, self._config.phoneme_id_map), manner)
 
     def _synthesize(self, rows: Sequence[_Row], control: RunControl) -> list[Float32]:
         """Waveforms, float32 (samples,), peak 1."""
@@ -186,13 +194,8 @@ def _full_range(samples: Float32) -> Float32:
     return samples / np.float32(peak) if peak > _SHORTEST_AUDIBLE else np.zeros_like(samples)
 
 
-def _symbol_ids(phonemes: str, id_map: Mapping[str, Sequence[int]]) -> Array:
-    """The ids of a sentence: begin, then each symbol, all apart by padding, then end. Symbols that the voice does not
-    know are left out; empty when it knows none but spaces and marks.
-    """
-    symbols = [symbol for symbol in unicodedata.normalize("NFD", phonemes) if symbol in id_map]
-    if not any(symbol.isalpha() for symbol in symbols):
-        return np.empty(0, np.int64)
+def _symbol_ids(symbols: str, id_map: Mapping[str, Sequence[int]]) -> Array:
+    """The ids of a sentence: begin, then each symbol, all apart by padding, then end."""
     ids = [id_ for symbol in (_BEGIN, *symbols) for id_ in (*id_map[symbol], *id_map[_PAD])]
     return np.array([*ids, *id_map[_END]], np.int64)
 

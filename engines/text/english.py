@@ -27,7 +27,8 @@ Rule = tuple[re.Pattern[str], str | Callable[[Match], str]]
 
 _DAY_FIRST_REGIONS = ("-GB", "-AU", "-NZ", "-IE", "-IN", "-ZA")
 
-_FIGURES = r"(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)"
+# Only whole runs of digits: a long one would be scanned once per digit by a rule that needs more than figures.
+_FIGURES = r"(?<!\d)(?:\d{1,3}(?:,\d{3})+(?!\d)|\d++)"
 _MONTH = r"(?P<month>(?:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)(?=[.\s])|" + "|".join(MONTHS) + ")"
 _DAY = r"(?P<day>[12]\d|3[01]|0?[1-9])(?:st|nd|rd|th)?"
 _YEAR = r"(?P<year>1[1-9]\d\d|20\d\d)"

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from audiocpp.engines.text.sentences import cut_to_length
+from audiocpp.engines.text.sentences import cut_position
 
 LONGEST_PAUSE_S = 10.0
 
@@ -51,19 +51,50 @@ _MARKDOWN_HINT = re.compile(
     r"[*_`~\[\]|\\]|<[A-Za-z]|&[\w#]+;|^[ \t]*(?:[-+>#]|\d{1,9}[.)][ \t]|[-=]{2,}[ \t]*$)", re.MULTILINE
 )
 _MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"]).disable(["code", "html_block"])
-_PORTION_CHARS = 16_384
-_LONGEST_PORTION_CHARS = 2 * _PORTION_CHARS
+_STRETCH_CHARS = 4096
+_LONGEST_PORTION_CHARS = 4 * _STRETCH_CHARS
+_LONGEST_TAG_CHARS = 1024
 
 
-def read_passages(text: str) -> Iterator[str | Pause]:
-    """Yields the passages of `text` and the pauses between them, in order.
+def text_portions(text: str) -> Iterator[str]:
+    """Yields `text` in portions, tags and what cannot be spoken taken out; some portions may be empty.
+
+    A portion ends at a blank line outside fenced code; where there is none for too long at the end of a line, or within
+    one. So each step takes a bounded time, and the first portion of a long text is there at once.
+    """
+    stretches = _untagged_stretches(text)
+    held = next(stretches, "")
+    for stretch in stretches:
+        border = _last_border(held)
+        yield held[:border]
+        held = held[border:] + stretch
+    yield held
+
+
+def read_passages(portion: str) -> Iterator[str | Pause]:
+    """Yields the passages of a portion and the pauses between them, in order.
 
     A passage is a paragraph, heading, list item or table row, on one line and not empty; a sentence never crosses its
-    end. The text is read in portions, so the first passage of a long text is there at once.
+    end.
     """
-    for portion in _portions(_mark_tags(_UNSPEAKABLE.sub("", text))):
-        for block in _markdown_blocks(portion) if _MARKDOWN_HINT.search(portion) else _paragraphs(portion):
-            yield from _split_pauses(block)
+    for block in _markdown_blocks(portion) if _MARKDOWN_HINT.search(portion) else _paragraphs(portion):
+        yield from _split_pauses(block)
+
+
+def _untagged_stretches(text: str) -> Iterator[str]:
+    start = 0
+    while start < len(text):
+        end = _outside_tags(text, start + _STRETCH_CHARS)
+        yield _mark_tags(_UNSPEAKABLE.sub("", text[start:end]))
+        start = end
+
+
+def _outside_tags(text: str, at: int) -> int:
+    """`at`, or the end of a tag that would be cut there."""
+    for tag in _TAG.finditer(text, max(at - _LONGEST_TAG_CHARS, 0), at + _LONGEST_TAG_CHARS):
+        if tag.start() < at < tag.end():
+            return tag.end()
+    return at
 
 
 def _mark_tags(text: str) -> str:
@@ -85,33 +116,18 @@ def _break_seconds(attributes: dict[str, str]) -> float:
     return _BREAK_STRENGTHS_S.get(attributes.get("strength", "medium"), _BREAK_STRENGTHS_S["medium"])
 
 
-def _portions(text: str) -> Iterator[str]:
-    """Cuts a long text at blank lines outside fenced code, so that no portion is parsed before it is needed.
-
-    Where there are none for too long it is cut at a line, or within one: parsing takes up to the square of a portion.
-    """
-    if len(text) <= _PORTION_CHARS:
-        yield text
-        return
-    lines: list[str] = []
-    size, fenced = 0, False
-    for line in _short_lines(text):
-        if (size > _PORTION_CHARS and not fenced and not line.strip()) or size > _LONGEST_PORTION_CHARS - len(line):
-            yield "".join(lines)
-            lines, size = [], 0
+def _last_border(text: str) -> int:
+    """Where the last portion of `text` ends; 0 where more must be seen."""
+    border, end, fenced = 0, 0, False
+    for line in text.splitlines(keepends=True):
+        end += len(line)
         if line.lstrip().startswith(("```", "~~~")):
             fenced = not fenced
-        lines.append(line)
-        size += len(line)
-    yield "".join(lines)
-
-
-def _short_lines(text: str) -> Iterator[str]:
-    for line in text.splitlines(keepends=True):
-        if len(line) <= _PORTION_CHARS:
-            yield line
-        else:
-            yield from (f"{piece}\n" for piece in cut_to_length(line, _PORTION_CHARS))
+        elif not fenced and line.isspace() and line[-1] in "\r\n":
+            border = end
+    if border or len(text) <= _LONGEST_PORTION_CHARS:
+        return border
+    return text.rfind("\n", 0, _LONGEST_PORTION_CHARS) + 1 or cut_position(text, _LONGEST_PORTION_CHARS)
 
 
 def _paragraphs(text: str) -> Iterator[str]:

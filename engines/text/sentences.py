@@ -10,11 +10,14 @@ from collections.abc import Iterator
 from audiocpp.engines.languages import primary_language
 
 _CLOSERS = "\"'”’»)\\]"
-_END = re.compile(rf"[.!?…]+[{_CLOSERS}]*(?=\s|$)|[。！？]+[{_CLOSERS}」』]*")
+# Only the first mark of a row is tried: a row that ends nothing would be scanned once per mark.
+_END = re.compile(rf"(?<![.!?…])[.!?…]+[{_CLOSERS}]*(?=\s|$)|[。！？]+[{_CLOSERS}」』]*")
 _LAST_WORD = re.compile(r"[^\s(\[\"'“‘]+$")
 _CLAUSE_END = re.compile(rf"[,;:—–][{_CLOSERS}]*(?=\s)|—|[，、；]")
 _SPACE = re.compile(r"\s*")
 _LONGEST_WORD_CHARS = 64
+_MOST_COMBINING = 30
+"""Combining marks of one letter, as in Unicode's Stream-Safe Text Format (UAX #15); writing needs far fewer."""
 
 _BEFORE_A_NAME = {
     "en": frozenset((
@@ -90,19 +93,23 @@ def _full_stop_ends(word: str, following: str, language: str, *, first: bool) ->
 def cut_to_length(text: str, max_chars: int) -> Iterator[str]:
     """Yields pieces of `text` of at most `max_chars` characters, cut at a clause if one ends in the second half.
 
-    Failing that a piece ends at a word, and a word longer than `max_chars` is cut, though never before a combining
-    mark. `max_chars` is at least 1.
+    Failing that a piece ends at a word, and a word longer than `max_chars` is cut, though not before a combining mark.
+    `max_chars` is at least 1.
     """
     text = text.strip()
-    while len(text) > max_chars:
-        cut = _cut_position(text, max_chars)
-        yield text[:cut].rstrip()
-        text = text[cut:].lstrip()
-    if text:
-        yield text
+    start = 0
+    while len(text) - start > max_chars:
+        end = start + cut_position(text[start : start + max_chars + 1], max_chars)
+        yield text[start:end].rstrip()
+        start = end
+        while text[start].isspace():  # the text ends with something else
+            start += 1
+    if start < len(text):
+        yield text[start:]
 
 
-def _cut_position(text: str, max_chars: int) -> int:
+def cut_position(text: str, max_chars: int) -> int:
+    """Where `text`, which is longer than `max_chars`, is best cut: from 1 to `max_chars`."""
     window = text[: max_chars + 1]
     clauses = [match.end() for match in _CLAUSE_END.finditer(window) if match.end() <= max_chars]
     if clauses and clauses[-1] > max_chars // 2:
@@ -111,6 +118,6 @@ def _cut_position(text: str, max_chars: int) -> int:
     if space > 0:
         return space
     cut = max_chars
-    while cut > 1 and unicodedata.combining(text[cut]):
+    while cut > max(max_chars - _MOST_COMBINING, 1) and unicodedata.combining(text[cut]):
         cut -= 1
     return cut

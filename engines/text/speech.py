@@ -1,6 +1,6 @@
-"""From the text of a request to pieces that a model can speak, one by one.
+"""From a portion of a text to pieces that a model can speak, one by one.
 
-A piece is found only when it is asked for: the first of a long text costs as little as the only one of a short text.
+A piece is found only when it is asked for: the first of a long portion costs as little as the only one of a short one.
 """
 
 import re
@@ -20,13 +20,14 @@ _NEVER_SPOKEN = frozenset({"So", "Sk", "Cs", "Co", "Cn", "Me", "Cc", "Cf"})
 """Unicode categories: pictographs, modifiers, unassigned, enclosing and control characters. Joiners go with them."""
 
 
-def speech_pieces(text: str, *, language: str, max_chars: int) -> Iterator[str | Pause]:
-    """Yields what is to be spoken of `text`, at most `max_chars` characters a piece, and the pauses it asks for.
+def speech_pieces(portion: str, *, language: str, max_chars: int) -> Iterator[str | Pause]:
+    """Yields what is to be spoken of a portion (see `markup.text_portions`), at most `max_chars` characters a piece,
+    and the pauses it asks for.
 
     `language` is a BCP-47 tag. Figures and signs of English become words; of other languages they are left to the
     phonemizer. Sentences without a letter or a digit are left out, so a text of punctuation or emoji yields no piece.
     """
-    for passage in read_passages(text):
+    for passage in read_passages(portion):
         if isinstance(passage, Pause):
             yield passage
             continue

@@ -1,5 +1,6 @@
 """PCM of every format to float32 mono: exact, and the same however the bytes are split."""
 
+import time
 from itertools import pairwise
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from audiocpp.engines import wire
 from audiocpp.engines.audio import FrameCutter, PcmInput, SampleWindow, levels_db
 from audiocpp.engines.errors import InvalidInput
 from audiocpp.engines.tasks import AudioFormat
@@ -133,3 +135,19 @@ def test_a_window_is_addressed_from_the_start_of_the_stream() -> None:
 def test_levels_are_rms_in_dbfs() -> None:
     frames = np.stack((np.ones(4), np.full(4, 0.1), np.zeros(4))).astype(np.float32)
     np.testing.assert_allclose(levels_db(frames), [0, -20, -120], atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "channels", "sample_rate"),
+    [("mulaw", 1, 1_000), ("mulaw", 1, 8_000), ("mulaw", 16, 384_000), ("s16le", 2, 44_100), ("f32le", 1, 48_000)],
+)
+def test_the_largest_piece_of_audio_does_not_hold_up_the_runs_beside_it(
+    encoding: str, channels: int, sample_rate: int
+) -> None:
+    pcm = PcmInput(AudioFormat(sample_rate=sample_rate, encoding=encoding, channels=channels), 16_000)  # type: ignore[arg-type]
+    taken = []
+    for _ in range(5):
+        started = time.thread_time()
+        pcm.push(bytes(wire.MAX_PIECE_BYTES))
+        taken.append(time.thread_time() - started)
+    assert sorted(taken)[2] < 0.02

@@ -185,9 +185,8 @@ def test_each_sentence_is_a_chunk_and_a_break_is_silence(model: Model) -> None:
 def test_a_request_that_cannot_be_served_is_refused_before_any_audio(
     model: Model, request_fields: dict[str, Any], param: str
 ) -> None:
-    run = model.kokoro.run(TaskRequest(task="tts", **{"text": "hello", **request_fields}))
     with pytest.raises(InvalidInput) as refused:
-        next(run)
+        next(run_inline(model.kokoro.run(TaskRequest(task="tts", **{"text": "hello", **request_fields}))))
     assert refused.value.param == param
 
 

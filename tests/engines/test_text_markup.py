@@ -1,15 +1,23 @@
 """What is left of marked-up text when only words and pauses may be heard."""
 
 import time
+from collections.abc import Iterator
 from itertools import islice
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from audiocpp.engines.text.markup import LONGEST_PAUSE_S, Pause, read_passages
+from audiocpp.engines.text.markup import LONGEST_PAUSE_S, Pause, read_passages, text_portions
+
+
+def iter_passages(text: str) -> Iterator[str | Pause]:
+    for portion in text_portions(text):
+        yield from read_passages(portion)
 
 
 def passages(text: str) -> list[str | Pause]:
-    return list(read_passages(text))
+    return list(iter_passages(text))
 
 
 @pytest.mark.parametrize(
@@ -105,11 +113,46 @@ def test_the_first_passage_of_a_long_text_is_found_without_reading_all() -> None
 
     def first_s(repeats: int) -> float:
         started = time.perf_counter()
-        assert len(list(islice(read_passages(text * repeats), 1))) == 1
+        assert len(list(islice(iter_passages(text * repeats), 1))) == 1
         return time.perf_counter() - started
 
     first_s(200)
     assert min(first_s(8000) for _ in range(3)) < 10 * min(first_s(200) for _ in range(3))
+
+
+BLOCKS = [
+    "A short paragraph.",
+    "One that is *long*: " + "so it goes, " * 400 + "and ends.",
+    "- one\n- two",
+    "```\na <b>\n\n*c*\n```",
+    "| a | b |\n|---|---|\n| c | d |",
+    "Wait <break time='1s'/> for it",
+    "<p>" + "words " * 150 + "</p><p>more</p>",
+    "Hidden <!-- " + "so \n\n" * 100 + "--> text",
+    "zero\u200bwidth " * 300,
+]
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from(BLOCKS), max_size=12))
+def test_a_long_text_is_read_like_its_blocks(blocks: list[str]) -> None:
+    assert passages("\n\n".join(blocks)) == [passage for block in blocks for passage in passages(block)]
+
+
+@pytest.mark.parametrize("tag", ["<break time='1s'/>", "</b>", "<b class='" + "x" * 900 + "'>", f"<!--{'x' * 900}-->"])
+def test_a_tag_is_not_torn_wherever_it_lies(tag: str) -> None:
+    for before in range(4000, 4200, 7):
+        heard = passages(f"{'a ' * (before // 2)}{tag} end")
+        assert "".join(part for part in heard if isinstance(part, str)).replace(" ", "") == "a" * (before // 2) + "end"
+
+
+@pytest.mark.parametrize(
+    "text", ["word " * 200_000, "\u200b" * 1_000_000, "x" * 1_000_000, "\u0301" * 1_000_000, "a\n" * 500_000]
+)
+def test_portions_are_short_whatever_the_text(text: str) -> None:
+    portions = list(text_portions(text))
+    assert max(map(len, portions)) <= 24_576
+    assert sum(map(len, portions)) == len(text.replace("\u200b", ""))
 
 
 @pytest.mark.parametrize("unit", ["<!--", "<a b='", "<a ", "<![CDATA[", "[", "*", "`", "&", "<?x", "\n ", "> "])

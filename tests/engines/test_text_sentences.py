@@ -1,5 +1,7 @@
 """Where sentences end, and what happens to those that are too long."""
 
+import time
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -85,3 +87,16 @@ def test_a_word_longer_than_the_limit_is_cut() -> None:
 
 def test_a_combining_mark_stays_with_its_letter() -> None:
     assert list(cut_to_length("e\u0301" * 3, 3)) == ["e\u0301"] * 3
+
+
+@pytest.mark.parametrize("unit", ["\u0301", "a\u0301", ".", "?!x", '."', "—", " "])
+def test_hostile_repetition_costs_little(unit: str) -> None:
+    text = f"a{unit * (100_000 // len(unit))}z"
+    started = time.thread_time()
+    assert without_space("".join(split_sentences(text))) == without_space(text)
+    assert without_space("".join(cut_to_length(text, 180))) == without_space(text)
+    assert time.thread_time() - started < 2
+
+
+def test_a_letter_keeps_its_marks() -> None:
+    assert list(cut_to_length("abe\u0301\u0327f", 4)) == ["ab", "e\u0301\u0327f"]

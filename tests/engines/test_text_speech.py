@@ -1,18 +1,24 @@
 """The way from a request's text to the pieces that a model speaks."""
 
 import time
+from collections.abc import Iterator
 from itertools import islice
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from audiocpp.engines.text.markup import Pause
+from audiocpp.engines.text.markup import Pause, text_portions
 from audiocpp.engines.text.speech import speech_pieces
 
 
+def iter_pieces(text: str, max_chars: int = 180) -> Iterator[str | Pause]:
+    for portion in text_portions(text):
+        yield from speech_pieces(portion, language="en-US", max_chars=max_chars)
+
+
 def pieces(text: str, max_chars: int = 180) -> list[str | Pause]:
-    return list(speech_pieces(text, language="en-US", max_chars=max_chars))
+    return list(iter_pieces(text, max_chars))
 
 
 def test_a_text_becomes_sentences_in_words_with_its_pauses() -> None:
@@ -53,13 +59,15 @@ def test_the_first_piece_of_a_long_text_costs_as_little_as_of_a_short_one() -> N
     def first_s(repeats: int) -> float:
         text = "The 3 quick foxes jumped. " * repeats
         started = time.perf_counter()
-        assert len(list(islice(speech_pieces(text, language="en", max_chars=180), 1))) == 1
+        assert len(list(islice(iter_pieces(text), 1))) == 1
         return time.perf_counter() - started
 
     assert min(first_s(20_000) for _ in range(3)) < 0.2
 
 
-@pytest.mark.parametrize("unit", ["a-", "a.", "1-", "1,", "1.", "$", "@", "A.", "http://", "1/", "1:0", "Nov ", "+1 "])
+@pytest.mark.parametrize(
+    "unit", ["7", "1999", "a-", "a.", "1-", "1,", "1.", "$", "@", "A.", "http://", "1/", "1:0", "Nov ", "+1 "]
+)
 def test_hostile_repetition_costs_little(unit: str) -> None:
     text = unit * (20_000 // len(unit))
     started = time.perf_counter()
@@ -71,5 +79,5 @@ def test_hostile_repetition_costs_little(unit: str) -> None:
 def test_the_first_piece_of_a_hostile_text_does_not_wait_for_all_of_it(unit: str) -> None:
     text = f"{unit * (400_000 // len(unit))}\n\nThe end."
     started = time.perf_counter()
-    assert next(speech_pieces(text, language="en", max_chars=180), None) is not None
+    assert next(iter_pieces(text), None) is not None
     assert time.perf_counter() - started < 3
