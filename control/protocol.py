@@ -124,6 +124,7 @@ class PsRow(TypedDict):
     """An entry that is in memory, on its way in or out, or failed. None where a figure is not known (yet).
 
     `idle_s` counts from the model's last release; `retry_after_s` is what is left of a failed model's back-off.
+    `reserved_slots` are kept for live clients that lost their connection.
     `longest_run_s` is the age of the oldest request that holds a slot; `overdue` is true when that is longer than
     requests wait for one.
     """
@@ -134,6 +135,7 @@ class PsRow(TypedDict):
     placement: str | None
     slots: int
     active_slots: int
+    reserved_slots: int
     queued_requests: int
     resident_bytes: int | None
     peak_bytes: int | None

@@ -173,6 +173,7 @@ def _ps_row(status: ModelStatus) -> PsRow:
         placement=status.placement,
         slots=status.slots,
         active_slots=status.active_slots,
+        reserved_slots=status.reserved_slots,
         queued_requests=status.queued_requests,
         resident_bytes=status.resident_bytes,
         peak_bytes=status.peak_bytes,

@@ -24,6 +24,7 @@ from audiocpp.engines import wire
 class ModelStatus(msgspec.Struct, frozen=True, kw_only=True):
     """An entry as operators see it. Figures of memory are of its worker process, measured; None while not resident.
 
+    `reserved_slots` are kept for live clients that lost their connection.
     `max_parallel_slots`: the most that the family allows; None while not resident.
     `longest_run_s` is the age of the oldest request that holds a slot; `overdue`: requests would not wait that long.
     `placement` is what the runtime reported after loading, `runtime:Provider+Provider`.
@@ -33,6 +34,7 @@ class ModelStatus(msgspec.Struct, frozen=True, kw_only=True):
     state: State
     slots: int
     active_slots: int
+    reserved_slots: int
     queued_requests: int
     max_parallel_slots: int | None
     resident_bytes: int | None = None
@@ -97,8 +99,15 @@ class Residents:
     async def unload(
         self, model_ids: Iterable[str], *, force: bool = False, timeout_s: float | None = None
     ) -> UnloadReport:
-        """Unloads entries' models. An entry that shares its model with others takes it from them too."""
+        """Unloads entries' models. An entry that shares its model with others takes it from them too.
+
+        Live sessions whose client is not there are not waited for.
+        """
         entries = [self._registry.find(model_id) for model_id in model_ids]
+        keys = {entry.load_key for entry in entries}
+        for entry in self._registry.entries.values():
+            if entry.load_key in keys:
+                self._slots.of(entry).give_up_reserved()
         return await self._supervisor.unload(
             {entry.load_key: entry.id for entry in reversed(entries)}, force=force, timeout_s=timeout_s
         )
@@ -140,6 +149,7 @@ class Residents:
             state=model.state,
             slots=queue.slots,
             active_slots=queue.active,
+            reserved_slots=queue.reserved,
             queued_requests=queue.queued,
             max_parallel_slots=entry.max_slots if residence else None,
             resident_bytes=row.resident_bytes if residence else None,

@@ -19,6 +19,7 @@ _COLUMNS = (
     Column("PLACEMENT", "placement", without_suffix),
     Column("SLOTS", "slots"),
     Column("ACTIVE", "active_slots"),
+    Column("RESERVED", "reserved_slots"),
     Column("QUEUED", "queued_requests"),
     Column("MEMORY", "resident_bytes", mebibytes),
     Column("PEAK", "peak_bytes", mebibytes),

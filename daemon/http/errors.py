@@ -3,7 +3,7 @@
 import logging
 import math
 
-from quart import Response, has_websocket_context, request, websocket
+from quart import Response, current_app, has_websocket_context, request, websocket
 from quart_trio import QuartTrio
 from werkzeug.exceptions import HTTPException
 from werkzeug.exceptions import MethodNotAllowed as WrongMethod
@@ -70,6 +70,8 @@ async def _http_exception(error: HTTPException) -> Response:
             return await _daemon_error(InvalidRequest(f"{here.path} is a WebSocket: send an upgrade request"))
         case NoRoute():
             return await _daemon_error(NotFound(f"unknown endpoint: {here.path}"))
+        case WrongMethod() if here.method == "GET" and _is_websocket(here.path):
+            return await _daemon_error(InvalidRequest(f"{here.path} is a WebSocket: send an upgrade request"))
         case WrongMethod():
             allowed = ", ".join(sorted(error.valid_methods or ()))
             response = await _daemon_error(MethodNotAllowed(f"{here.method} {here.path}: allowed are {allowed}"))
@@ -79,3 +81,8 @@ async def _http_exception(error: HTTPException) -> Response:
     if error.code is not None and error.code < 500:
         return await _daemon_error(kinds.get(error.code, InvalidRequest)(error.description or error.name))
     return await _unexpected(error)
+
+
+def _is_websocket(path: str) -> bool:
+    """Whether a path that takes other methods takes an upgrade too."""
+    return any(rule.websocket and rule.rule == path for rule in current_app.url_map.iter_rules())

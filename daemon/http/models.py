@@ -71,6 +71,7 @@ def _row(entry: ModelEntry, status: ModelStatus) -> dict[str, Any]:
         "mode": entry.mode,
         "slots": status.slots,
         "active_slots": status.active_slots,
+        "reserved_slots": status.reserved_slots,
         "queued_requests": status.queued_requests,
         "max_parallel_slots": status.max_parallel_slots,
         "loaded": status.state in RESIDENT,

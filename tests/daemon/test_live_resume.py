@@ -194,6 +194,23 @@ async def test_a_held_slot_is_nobody_elses(tmp_path: Path) -> None:
             assert resumed["resumed"]
 
 
+async def test_unloading_does_not_wait_for_a_lost_client(tmp_path: Path) -> None:
+    script = Script()
+    async with daemon(tmp_path, script) as (server, backend):
+        async with connected(server) as (client, _):
+            await client.send(b"ab")
+            await pushed(script.run, b"ab")
+        await reserved(backend, 1)
+        row = json.loads((await server.get("/v1/models/moonshine-live")).partition(b"\r\n\r\n")[2])
+        assert (row["active_slots"], row["reserved_slots"]) == (0, 1)
+        async with await server.connect() as stream:
+            head = "POST /v1/tasks/unload_models HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+            body = json.dumps({"model_ids": ["moonshine-live"]})
+            await stream.send_all(f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode())
+            assert b'"unloaded": ["moonshine-live"]' in await read_all(stream)
+        await script.run.left.wait()
+
+
 async def test_stopping_does_not_wait_for_a_lost_client(tmp_path: Path) -> None:
     script = Script()
     async with daemon(tmp_path, script) as (server, backend):

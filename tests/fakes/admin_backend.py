@@ -208,6 +208,7 @@ def _ps_row(model_id: str, state: ModelState) -> PsRow:
         "placement": "cpu",
         "slots": 4,
         "active_slots": 1,
+        "reserved_slots": 0,
         "queued_requests": 0,
         "resident_bytes": MODEL_BYTES,
         "peak_bytes": None,

@@ -66,6 +66,7 @@ class ModelRow(msgspec.Struct, kw_only=True):
     mode: Literal["offline", "streaming"]
     slots: int
     active_slots: int
+    reserved_slots: Annotated[int, Meta(description="Kept for live clients that lost their connection.")]
     queued_requests: int
     max_parallel_slots: int | None
     loaded: bool
