@@ -21,6 +21,9 @@ HEALTH_S = 0.1
 LIMIT_S = 0.5
 """Of 100 cancelled transcriptions 99 must have freed their slot by then."""
 
+LIMIT_HOSTILE_S = 3.0
+"""A run that goes on for 5 s is ended with its worker."""
+
 
 @pytest.fixture(scope="session")
 def minute_of_speech(tmp_path_factory: pytest.TempPathFactory, audio_files: dict[str, Path]) -> bytes:
@@ -47,8 +50,34 @@ def upload(daemon: DaemonProcess, audio: bytes, *, sent: float = 1.0) -> socket.
     return connection
 
 
-def active(admin: AdminClient) -> int:
-    return next((row["active_slots"] for row in admin.ps()["models"] if row["id"] == "moonshine"), 0)
+def active(admin: AdminClient, model: str = "moonshine") -> int:
+    return next((row["active_slots"] for row in admin.ps()["models"] if row["id"] == model), 0)
+
+
+def speak(daemon: DaemonProcess, text: str) -> socket.socket:
+    """Sends a speech request and returns its connection, the reply unread."""
+    host, port = daemon.url.removeprefix("http://").split(":")
+    connection = socket.create_connection((host, int(port)), timeout=20)
+    body = json.dumps({"model": "piper", "input": text, "stream_format": "audio"}).encode()
+    head = f"POST /v1/audio/speech HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Length: {len(body)}\r\n\r\n"
+    connection.sendall(head.encode() + body)
+    return connection
+
+
+@pytest.mark.parametrize("unit", ["![", "7", "漢", "a"])
+def test_a_megabyte_of_hostile_text_costs_its_neighbours_nothing(daemon: DaemonProcess, unit: str) -> None:
+    daemon.ctl("load", "piper")
+    worker = daemon.ps()["piper"]["pid"]
+    admin = AdminClient([str(daemon.admin_socket)])
+    with daemon.client() as client:
+        with speak(daemon, unit * (1_000_000 // len(unit))):
+            eventually(lambda: active(admin, "piper"), what="the request did not start")
+            beside = client.post("/v1/audio/speech", json={"model": "piper", "input": "Good morning."})
+            assert beside.status_code == 200
+        left = time.monotonic()
+        eventually(lambda: not active(admin, "piper"), what="the slot was not freed")
+        assert time.monotonic() - left < LIMIT_HOSTILE_S
+    assert daemon.ps()["piper"]["pid"] == worker
 
 
 def test_a_cancelled_transcription_frees_its_slot_within_half_a_second(
@@ -90,11 +119,7 @@ def test_a_hundred_clients_that_vanish_leave_nothing_and_delay_nobody(
 def vanish(daemon: DaemonProcess, audio: bytes, *, number: int) -> None:
     """Leaves in the middle of an upload, of a transcription or of a reply, by turns; every other time with a reset."""
     if number % 3 == 2:
-        host, port = daemon.url.removeprefix("http://").split(":")
-        connection = socket.create_connection((host, int(port)), timeout=20)
-        body = json.dumps({"model": "piper", "input": "One. " * 500, "stream_format": "audio"}).encode()
-        head = f"POST /v1/audio/speech HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Length: {len(body)}\r\n\r\n"
-        connection.sendall(head.encode() + body)
+        connection = speak(daemon, "One. " * 500)
     else:
         connection = upload(daemon, audio, sent=1.0 if number % 3 else 0.5)
     if number % 2:
