@@ -229,10 +229,9 @@ INERT: dict[type[msgspec.Struct], frozenset[str]] = {
             "frontend_listener",
             "frontend_options",
             "resample_kernel_cache_mb",
-            "resume_ms",
             "ui_management",
         }
     ),
-    ModelConfig: frozenset({"config", "fallback", "resume_ms", "weight"}),
+    ModelConfig: frozenset({"config", "fallback", "weight"}),
 }
 """Keys that are read and checked but change nothing in this version. Setting one is logged."""
