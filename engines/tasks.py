@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-TaskName = Literal["asr", "tts", "vad", "decode", "encode"]
+TaskName = Literal["asr", "tts", "vad", "align", "decode", "encode"]
 Mode = Literal["offline", "streaming"]
 SampleEncoding = Literal["f32le", "s16le", "mulaw", "alaw"]
 OptionValue = str | int | float | bool
@@ -44,7 +44,7 @@ class TaskRequest(msgspec.Struct, frozen=True, kw_only=True):
     Args:
         task: what is asked; the model must offer it.
         mode: `streaming` asks for results while the input still flows.
-        text: the text to speak (tts).
+        text: the text to speak (tts), or what is said in the audio (align).
         language: BCP-47 as the client sent it; empty means the model's default or detection.
         prompt: recognition context (asr).
         voice: a voice name of the model; empty means its default.

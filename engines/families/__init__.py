@@ -11,6 +11,7 @@ FAMILIES: dict[str, tuple[str, str]] = {
     "silero_vad": ("audiocpp.engines.families.silero_vad", "SileroVad"),
     "piper_tts": ("audiocpp.engines.families.piper_tts", "PiperTts"),
     "kokoro_tts": ("audiocpp.engines.families.kokoro_tts", "KokoroTts"),
+    "hama_forced_aligner": ("audiocpp.engines.families.hama_forced_aligner", "HamaForcedAligner"),
     "codec": ("audiocpp.engines.codec", "Codec"),
 }
 """Family name -> module and class."""

@@ -67,3 +67,10 @@ SIGNS = {
 FRACTIONS = {
     "½": "1/2", "¼": "1/4", "¾": "3/4", "⅓": "1/3", "⅔": "2/3", "⅛": "1/8", "⅜": "3/8", "⅝": "5/8", "⅞": "7/8",
 }  # fmt: skip
+
+LETTERS = {
+    "b": "bee", "c": "see", "d": "dee", "e": "ee", "f": "eff", "g": "gee", "h": "aitch", "j": "jay", "k": "kay",
+    "l": "el", "m": "em", "n": "en", "p": "pee", "q": "cue", "r": "are", "s": "ess", "t": "tee", "u": "you", "v": "vee",
+    "w": "double-you", "x": "ex", "y": "why", "z": "zee",
+}  # fmt: skip
+"""The names of letters, spelled as words that are read like them. What is not here is a word as well."""
