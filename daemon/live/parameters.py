@@ -27,7 +27,7 @@ class LiveParameters(msgspec.Struct, frozen=True, kw_only=True):
 def live_parameters(query: Mapping[str, str], registry: Registry) -> LiveParameters:
     """Raises `ModelNotFound`, or `InvalidRequest` naming the parameter and what it accepts."""
     entry = registry.resolve(query.get("model") or None, task="asr", mode="streaming")
-    audio = _audio_format(query)
+    audio = audio_format(query)
     partials = flag(query.get("partials"), "partials")
     words = flag(query.get("words"), "words")
     request = TaskRequest(
@@ -60,7 +60,8 @@ def resume_offset(query: Mapping[str, str]) -> int | None:
     return whole_number(query.get("offset"), "offset", low=0, high=2**53 - 1)
 
 
-def _audio_format(query: Mapping[str, str]) -> AudioFormat:
+def audio_format(query: Mapping[str, str]) -> AudioFormat:
+    """The format of the client's audio. Raises `InvalidRequest`."""
     rate_hz = whole_number(query.get("sample_rate"), "sample_rate", low=1000, high=384_000)
     channels = whole_number(query.get("channels"), "channels", low=1, high=16)
     encoding = query.get("sample_format") or "s16le"

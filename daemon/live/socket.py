@@ -46,7 +46,7 @@ async def serve_socket(driver: SessionDriver, *, first: Send) -> None:
     """
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_receive, driver)
-        await websocket.send(_text(first))
+        await send(first)
         await _send_all(driver.outbox)
         await trio.sleep(GOODBYE_S)
         nursery.cancel_scope.cancel()
@@ -70,15 +70,16 @@ async def _send_all(outbox: Outbox) -> None:
     while True:
         effect = await outbox.next()
         if isinstance(effect, Close):
-            await websocket.close(effect.code, _reason(effect.reason))
+            await close(effect)
             return
-        await websocket.send(_text(effect))
+        await send(effect)
         outbox.sent()
 
 
-def _text(effect: Send) -> str:
-    return json.dumps(effect.event, ensure_ascii=False)
+async def send(effect: Send) -> None:
+    await websocket.send(json.dumps(effect.event, ensure_ascii=False))
 
 
-def _reason(text: str) -> str:
-    return text.encode()[:REASON_BYTES].decode(errors="ignore")
+async def close(effect: Close) -> None:
+    reason = effect.reason.encode()[:REASON_BYTES].decode(errors="ignore")
+    await websocket.close(effect.code, reason)

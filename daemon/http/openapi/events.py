@@ -164,3 +164,39 @@ class End(msgspec.Struct, tag="end"):
 
 class KeepAlive(msgspec.Struct, tag="keepalive"):
     """Counts as activity."""
+
+
+class SpeechText(msgspec.Struct, tag="text", kw_only=True):
+    """The next piece of the text. What is a sentence is spoken when the next one begins."""
+
+    text: str
+
+
+class Flush(msgspec.Struct, tag="flush"):
+    """Speaks what has come, whether it is a sentence or not."""
+
+
+class SpeechCreated(msgspec.Struct, tag="speech.created", kw_only=True):
+    """The first event; the format of the binary messages."""
+
+    model: str
+    voice: str
+    sample_rate: int
+    channels: int
+
+
+class Flushed(msgspec.Struct, tag="speech.flushed", kw_only=True):
+    """All audio of what came before that `flush` has been sent. They are counted from 1."""
+
+    id: str
+
+
+class LiveSpeechTiming(msgspec.Struct, kw_only=True):
+    ttft_ms: Annotated[float | None, Meta(description="From the first text to the first audio.")]
+    audio_ms: float
+
+
+class LiveSpeechDone(msgspec.Struct, tag="speech.audio.done", kw_only=True):
+    """The last event: everything has been spoken."""
+
+    timing: LiveSpeechTiming

@@ -22,6 +22,7 @@ from audiocpp.daemon.http.openapi.route import EVENTS, Content, Messages, Parame
 from audiocpp.daemon.live.close_codes import CLOSE_CODES
 from audiocpp.daemon.live.parameters import SAMPLE_FORMATS
 from audiocpp.daemon.request_fields import Milliseconds
+from audiocpp.daemon.request_options import COPIED_SCALARS
 
 FlagText = Annotated[str, Meta(description="`true`, `false`, `1` or `0`.")]
 
@@ -71,6 +72,16 @@ _TOLD: tuple[type[msgspec.Struct], ...] = (
     on_the_wire.LiveErrorEvent,
 )
 
+_VOICE = (
+    Parameter("model", str, "An entry or alias for `tts`; absent: the only one."),
+    Parameter("voice", str, "As for `POST /v1/audio/speech`."),
+    Parameter("language", str, "BCP-47, reduced to what the model speaks."),
+    Parameter("speed", float, "Rate of speech, where the model has one."),
+    Parameter("instructions", str, "Sets the option `instruction`."),
+    *(Parameter(name, str, "Sets the option of the same name.") for name in COPIED_SCALARS),
+    _BUSY_TIMEOUT,
+)
+
 LIVE_ROUTES: dict[tuple[str, str], Route] = {
     ("WEBSOCKET", "/v1/audio/transcriptions/live"): Route(
         tag="Transcription",
@@ -104,5 +115,38 @@ LIVE_ROUTES: dict[tuple[str, str], Route] = {
         reply=Reply("The session is open: a slot is taken and the model loaded, if one is known."),
         messages=Messages("Not understood.", CLIENT_EVENTS, SERVER_EVENTS, CLOSE_CODES),
         errors=_IN_THE_WAY,
+    ),
+    ("WEBSOCKET", "/v1/audio/speech/live"): Route(
+        tag="Speech",
+        status=101,
+        query=(*_VOICE, _KEY),
+        reply=Reply("The session is open: a slot is taken and the model loaded."),
+        messages=Messages(
+            "Not understood. The binary messages that come back are 16-bit PCM in whole samples.",
+            (on_the_wire.SpeechText, on_the_wire.Flush, on_the_wire.End, on_the_wire.KeepAlive),
+            (
+                on_the_wire.SpeechCreated,
+                on_the_wire.Flushed,
+                on_the_wire.LiveSpeechDone,
+                on_the_wire.LiveErrorEvent,
+            ),
+            CLOSE_CODES,
+        ),
+        errors=_IN_THE_WAY,
+    ),
+    ("POST", "/v1/audio/speech/live"): Route(
+        tag="Speech",
+        status=400,
+        query=(
+            *_AUDIO[:4],
+            Parameter("input", str, "The text to speak.", required=True),
+            Parameter("response_format", Literal["pcm"], "Of the speech.", "pcm"),
+            Parameter("stream_format", Literal["sse", "audio"], "Of the reply.", "sse"),
+            Parameter("return_text", FlagText, "Events of the text too.", "false"),
+            *_VOICE[1:],
+        ),
+        body=(Content("application/octet-stream"),),
+        reply=Reply("The model takes no audio."),
+        errors=(ModelNotFound,),
     ),
 }
