@@ -12,8 +12,12 @@ from audiocpp.daemon.backend import backend
 from audiocpp.daemon.config import ApiKeyFile, ServerConfig
 from audiocpp.daemon.errors import ConfigError, Forbidden, Unauthorized
 
-OPEN_PATHS = frozenset({"/health", "/openapi.json", "/docs"})
-"""Served without a key: supervisors and load balancers need none, and the description says nothing of this daemon."""
+OPEN_PATHS = frozenset({"/health", "/openapi.json", "/docs", "/live"})
+"""Served without a key: supervisors and load balancers need none, and the description and the page say nothing of this
+daemon."""
+
+OPEN_FILES = "/live/"
+"""What paths of the page's own files begin with."""
 
 KEY_SUBPROTOCOL = "openai-insecure-api-key."
 """How browsers send a key with a WebSocket: as a subprotocol, since they cannot set headers (OpenAI's client)."""
@@ -109,7 +113,7 @@ def _is_allowed(origin: str, accepted: str | tuple[str, ...]) -> bool:
 
 def _check_key(connection: BaseRequestWebsocket) -> None:
     keys = backend().api_keys
-    if not keys or connection.path in OPEN_PATHS:
+    if not keys or connection.path in OPEN_PATHS or connection.path.startswith(OPEN_FILES):
         return
     shown = _shown_key(connection)
     if shown is None:

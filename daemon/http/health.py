@@ -13,7 +13,7 @@ from audiocpp.engines.placement import AUTO, BACKENDS
 
 health = Blueprint("health", __name__)
 
-LINKS = ("/docs", "/health", "/v1/models", "/v1/audio/voices", "/v1/devices", "/metrics")
+LINKS = ("/live", "/docs", "/health", "/v1/models", "/v1/audio/voices", "/v1/devices", "/metrics")
 
 PAGE = """<!doctype html>
 <meta charset="utf-8">

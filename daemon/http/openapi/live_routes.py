@@ -83,6 +83,13 @@ _VOICE = (
 )
 
 LIVE_ROUTES: dict[tuple[str, str], Route] = {
+    ("GET", "/live"): Route(tag="Daemon", reply=Reply("A page.", (Content("text/html"),)), open=True),
+    ("GET", "/live/{name}"): Route(
+        tag="Daemon",
+        reply=Reply("A file.", (Content("text/javascript"), Content("text/css"))),
+        errors=(NotFound,),
+        open=True,
+    ),
     ("WEBSOCKET", "/v1/audio/transcriptions/live"): Route(
         tag="Transcription",
         status=101,

@@ -1,0 +1,1 @@
+"""Pages for browsers: plain files, served as they are. There is no build step."""
