@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.fakes.recognition import RATE, FakeDecoder, FakeVoiceNetwork, silence, spoken
+from tests.fakes.recognition import PAUSE_S, RATE, WORD_S, FakeDecoder, FakeVoiceNetwork, silence, spoken
 
 from audiocpp.engines.errors import InvalidInput
 from audiocpp.engines.family import Background, Data, End, Finalize, Lane, Revoke, Work
@@ -169,3 +169,43 @@ def test_no_word_is_lost_or_doubled_for_any_pauses_pieces_and_finalizes(groups, 
     events = list(run_inline(session(partials=True), inputs))
     assert text_of(events) == words(said)
     assert [segment.index for segment in of(Segment, events)] == list(range(len(of(Segment, events))))
+
+
+def but_for_timing(events):
+    """What was said and when, and all of the text: how much of it is sent at a time depends on the time there is."""
+    said = [event for event in events if not isinstance(event, TextDelta | TextPartial)]
+    return said, text_of(events)
+
+
+def split(data: bytes, sizes):
+    """Pieces of the sizes, and the rest in one."""
+    pieces = []
+    for size in sizes:
+        pieces.append(Data(data[:size]))
+        data = data[size:]
+    return [*pieces, Data(data)]
+
+
+PIECE_BYTES = st.one_of(st.integers(1, 8), st.integers(600, 70_000), st.just(1 << 20), st.just(8 << 20))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    groups=st.lists(st.tuples(st.integers(1, 25), st.floats(0.6, 3)), min_size=1, max_size=4),
+    sizes=st.lists(PIECE_BYTES, max_size=60),
+    network=st.booleans(),
+)
+def test_any_split_of_the_bytes_gives_the_same_events_but_for_timing(groups, sizes, network: bool) -> None:
+    parts, said = [], 0
+    for count, pause_s in groups:
+        parts += [spoken(range(said + 1, said + 1 + count)), silence(pause_s)]
+        said += count
+    data = np.concatenate(parts).tobytes()
+    whole = list(run_inline(session(network=network), [Data(data)]))
+    pieces = list(run_inline(session(network=network, partials=True), split(data, sizes)))
+    assert text_of(whole) == words(range(1, said + 1))
+    longest_s = max(count * (WORD_S + PAUSE_S) for count, _ in groups) if network else len(data) / 4 / RATE
+    if longest_s < MAX_UTTERANCE_S - 1:  # where longer speech is divided depends on what was sent of it by then
+        assert but_for_timing(pieces) == but_for_timing(whole)
+    else:
+        assert text_of(pieces) == text_of(whole)
