@@ -166,6 +166,18 @@ async def test_a_client_that_sent_no_audio_leaves_nothing_behind(tmp_path: Path)
             await script.run.left.wait()
 
 
+@pytest.mark.parametrize("events", [3000, 10_000], ids=["held back", "more than is kept"])
+async def test_a_client_that_reads_nothing_is_not_waited_for(tmp_path: Path, events: int) -> None:
+    script = Script(events=events * [TextDelta("x" * 10_000)], hangs=True)
+    limits = {"send_timeout_ms": 200}
+    async with daemon(tmp_path, script, live_ingest=limits) as (server, backend), await server.connect() as stream:
+        await stream.send_all(UPGRADE.replace(b"/ws", PATH.encode()))
+        await stream.send_all(b"\x82\x82\0\0\0\0ab" + b'\x81\x8f\0\0\0\0{"type": "end"}')
+        await script.opened.wait()
+        await script.run.left.wait()
+        assert backend.services.slots.of(backend.services.registry.find("moonshine-live")).reserved == 0
+
+
 async def test_a_new_connection_takes_the_place_of_one_that_is_not_known_to_be_dead(tmp_path: Path) -> None:
     script = Script(events=[TextDelta("Hello")])
     async with daemon(tmp_path, script) as (server, _):

@@ -147,3 +147,60 @@ async def test_a_client_that_leaves_cancels_a_handler_that_reads_nothing(message
                     for _ in range(1000):
                         await stream.send_all(frame)
             await cancelled.wait()
+
+
+async def test_messages_reach_the_app_in_the_pieces_they_come_in() -> None:
+    received: list[tuple[str | bytes, bool]] = []
+
+    async def collect(scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        await send({"type": "websocket.accept"})
+        while (event := await receive())["type"] == "websocket.receive":
+            received.append((event["text"] if event["bytes"] is None else event["bytes"], event["more"]))
+
+    with trio.fail_after(3):
+        async with served({"/ws": collect}) as server, await server.connect() as stream:
+            await stream.send_all(UPGRADE)
+            await read_until(stream, b"\r\n\r\n")
+            await stream.send_all(b"\x82\x86\0\0\0\0ab")
+            while not received:
+                await trio.sleep(0.005)
+            assert received == [(b"ab", True)]
+            await stream.send_all(b"cdef" + b"\x01\x81\0\0\0\0x" + b"\x00\x80\0\0\0\0" + b"\x80\x81\0\0\0\0y")
+            while len(received) < 4:
+                await trio.sleep(0.005)
+    assert received[1:] == [(b"cdef", False), ("x", True), ("y", False)]
+
+
+@pytest.mark.parametrize(
+    ("sent", "code"),
+    [
+        (b"\x88\x82\0\0\0\0\x03\xe9", 1001),  # the client closes
+        (b"\x82\xfe\x10\x01\0\0\0\0" + bytes(0x1001), 1009),  # one byte too long
+        (b"", None),  # it is just gone
+    ],
+)
+async def test_the_app_can_tell_a_close_from_a_lost_connection(sent: bytes, code: int | None) -> None:
+    states: list[dict[str, Any]] = []
+    ended = trio.Event()
+
+    async def wait(scope: Any, receive: Any, send: Any) -> None:
+        states.append(scope["state"])
+        try:
+            await receive()
+            await send({"type": "websocket.accept"})
+            while (await receive())["type"] != "websocket.disconnect":
+                continue
+        finally:
+            ended.set()
+
+    with trio.fail_after(3):
+        async with served({"/ws": wait}, max_message_bytes=0x1000) as server:
+            async with await server.connect() as stream:
+                await stream.send_all(UPGRADE)
+                await read_until(stream, b"\r\n\r\n")
+                await stream.send_all(sent)
+                if sent:
+                    await read_all(stream)
+            await ended.wait()
+    assert states[0].get("close_code") == code
