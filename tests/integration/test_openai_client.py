@@ -93,10 +93,18 @@ def test_models_are_listed_with_their_ids(client: OpenAI) -> None:
     assert client.models.retrieve("whisper-1").id == "moonshine"
 
 
+def test_a_voice_of_openai_is_spoken_by_a_model_that_has_none_of_the_name(client: OpenAI) -> None:
+    spoken = client.audio.speech.with_raw_response.create(
+        model="tts-1", voice="alloy", input=SENTENCE, response_format="wav"
+    )
+    assert spoken.content.startswith(b"RIFF")
+    assert spoken.headers["X-AudioCPP-Voice"] not in ("", "alloy")
+
+
 def test_errors_are_those_of_the_client(client: OpenAI, recording: Path) -> None:
     with pytest.raises(openai.NotFoundError) as missing:
         client.audio.transcriptions.create(model="gpt-4o-transcribe", file=recording)
     assert (missing.value.code, missing.value.param) == ("model_not_found", "model")
     with pytest.raises(openai.BadRequestError) as refusal:
-        client.audio.speech.create(model="tts-1", voice="alloy", input=SENTENCE)
+        client.audio.speech.create(model="tts-1", voice="nobody", input=SENTENCE)
     assert (refusal.value.param, refusal.value.type) == ("voice", "invalid_request_error")
