@@ -15,7 +15,7 @@ $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV) || { $(PYTHON) -m venv --clear --without-pip $(VENV) && \
 	    $(PYTHON) -m pip --python $(BIN)/python install --quiet pip; }
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt pip
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[cpu,tts]' --group test --group check
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[cpu,tts,ffmpeg]' --group test --group check
 	touch $@
 
 demo: $(READY)

@@ -12,7 +12,7 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-EXTRAS = ("cpu", "tts", "systemd", "rknn")
+EXTRAS = ("cpu", "tts", "ffmpeg", "systemd", "rknn")
 PYTHONS = ("3.11", "3.13")
 PLATFORMS = ("manylinux_2_28_aarch64", "manylinux_2_17_aarch64", "manylinux2014_aarch64", "linux_aarch64")
 

@@ -14,6 +14,7 @@ from audiocpp.daemon.registry import ModelEntry
 from audiocpp.daemon.request_fields import Flag, Milliseconds, flag, language_tag
 from audiocpp.daemon.request_options import COPIED_SCALARS, request_options, speed_option
 from audiocpp.daemon.voices import VoiceChoice
+from audiocpp.engines import ffmpeg
 from audiocpp.engines.tasks import OptionValue, Reference, TaskRequest
 
 CONTENT_TYPES = {
@@ -22,8 +23,9 @@ CONTENT_TYPES = {
     "mp3": "audio/mpeg",
     "flac": "audio/flac",
     "opus": "audio/ogg",
+    "aac": "audio/aac",
 }
-"""Of the files that can be made. All of them can also be streamed."""
+"""Of the files that can be made, `aac` with the `ffmpeg` extra. All of them can also be streamed."""
 
 JSON_FORMATS = ("json", "b64_json")
 STREAM_FORMATS = {"sse": ("pcm",), "audio": ("pcm", *(name for name in CONTENT_TYPES if name != "pcm"))}
@@ -133,10 +135,13 @@ def _stream_format(body: SpeechBody, entry: ModelEntry) -> str:
 def _response_format(name: str | None, stream_format: str) -> str:
     accepted = STREAM_FORMATS[stream_format] if stream_format else (*CONTENT_TYPES, *JSON_FORMATS)
     name = name or accepted[0]
-    if name not in accepted:
+    without = () if ffmpeg.is_installed() else ("aac",)
+    if name not in accepted or name in without:
         at = f" with stream_format {stream_format}" if stream_format else ""
+        hint = f"; for this one: {ffmpeg.INSTALL_COMMAND}" if name in without else ""
+        made = ", ".join(other for other in accepted if other not in without)
         raise InvalidRequest(
-            f"response_format: {name!r} is not made{at}; accepted: {', '.join(accepted)}", param="response_format"
+            f"response_format: {name!r} is not made{at}; accepted: {made}{hint}", param="response_format"
         )
     return name
 

@@ -33,6 +33,7 @@ class TranscriptionBody(msgspec.Struct, kw_only=True):
     audio: Annotated[str | None, Meta(description="Path of a recording on the server's machine.")] = None
     audio_path: Annotated[str | None, Meta(description="The same, used when `audio` is absent.")] = None
     file: Annotated[str | None, Meta(description="The same, used when both are absent.")] = None
+    file_url: Annotated[str | None, Meta(description="Refused: the server fetches nothing from elsewhere.")] = None
     language: Annotated[str | None, Meta(description="BCP-47, reduced to what the model takes; empty: absent.")] = None
     text: Annotated[str | None, Meta(description="Context for the recognition.")] = None
     prompt: Annotated[str | None, Meta(description="The same, used when `text` is absent.")] = None
@@ -62,6 +63,7 @@ class Transcription(msgspec.Struct, frozen=True, kw_only=True):
 
 def transcription_of(body: TranscriptionBody) -> Transcription:
     """Validates a request for one transcript in one of the formats."""
+    _refuse_url(body)
     stream = flag(body.stream, "stream")
     entry = _entry(body.model, stream=stream)
     response_format = _format(body.response_format, accepted=("json", "text") if stream else FORMATS, stream=stream)
@@ -81,6 +83,7 @@ def transcription_of(body: TranscriptionBody) -> Transcription:
 
 def detailed_transcription_of(body: TranscriptionBody) -> Transcription:
     """Validates a request for all that the model tells of a recording: times of words too, where it has them."""
+    _refuse_url(body)
     if flag(body.stream, "stream"):
         raise InvalidRequest("stream: details come whole; leave stream out", param="stream")
     entry = _entry(body.model, stream=False)
@@ -93,6 +96,14 @@ def detailed_transcription_of(body: TranscriptionBody) -> Transcription:
         stream=False,
         busy_timeout_ms=body.busy_timeout_ms,
     )
+
+
+def _refuse_url(body: TranscriptionBody) -> None:
+    """Fetching what a client names would reach whatever this machine can reach."""
+    if body.file_url is not None:
+        raise InvalidRequest(
+            "file_url: nothing is fetched from elsewhere; send the recording as file", param="file_url"
+        )
 
 
 async def json_recording(body: TranscriptionBody) -> Path:
@@ -120,6 +131,7 @@ def form_body(form: Form) -> TranscriptionBody:
     options = form.text("options")
     return TranscriptionBody(
         model=form.text("model"),
+        file_url=form.text("file_url"),
         language=form.text("language"),
         text=form.text("prompt") or form.text("text"),
         options=parse_object(options.encode(), param="options") if options else None,

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from tests.fakes.services import Script, fake_app
 
 from audiocpp.daemon.errors import InvalidRequest, ServerBusy
 from audiocpp.daemon.http.speech_request import CONTENT_TYPES
+from audiocpp.engines.ffmpeg import INSTALL_COMMAND
 from audiocpp.engines.tasks import AudioChunk
 
 PCM = bytes(range(8))
@@ -64,6 +66,7 @@ async def test_speech_comes_as_json_when_asked_for(tmp_path: Path, name: str) ->
         ("mp3", "audio/mpeg", b"MP3"),
         ("flac", "audio/flac", b"FLAC"),
         ("opus", "audio/ogg", b"OPUS"),
+        ("aac", "audio/aac", b"AAC"),
     ],
 )
 async def test_speech_comes_in_the_format_asked_for(tmp_path: Path, name: str, content_type: str, head: bytes) -> None:
@@ -95,7 +98,13 @@ async def test_a_raw_stream_is_bare_pcm_unless_asked_otherwise(tmp_path: Path, b
 
 @pytest.mark.parametrize(
     ("name", "content_type"),
-    [("wav", "audio/wav"), ("mp3", "audio/mpeg"), ("flac", "audio/flac"), ("opus", "audio/ogg")],
+    [
+        ("wav", "audio/wav"),
+        ("mp3", "audio/mpeg"),
+        ("flac", "audio/flac"),
+        ("opus", "audio/ogg"),
+        ("aac", "audio/aac"),
+    ],
 )
 async def test_a_raw_stream_is_encoded_as_it_is_made(tmp_path: Path, name: str, content_type: str) -> None:
     response = await speak(tmp_path, speaking(), stream_format="audio", response_format=name)
@@ -105,9 +114,20 @@ async def test_a_raw_stream_is_encoded_as_it_is_made(tmp_path: Path, name: str, 
 
 @pytest.mark.parametrize("body", [{}, {"stream_format": "audio"}], ids=["file", "stream"])
 async def test_a_format_that_is_not_made_is_refused_with_those_that_are(tmp_path: Path, body: dict[str, Any]) -> None:
-    param, message = await refused(await speak(tmp_path, speaking(), response_format="aac", **body))
+    param, message = await refused(await speak(tmp_path, speaking(), response_format="wma", **body))
     assert param == "response_format"
     assert all(name in message for name in CONTENT_TYPES)
+
+
+@pytest.mark.parametrize("body", [{}, {"stream_format": "audio"}], ids=["file", "stream"])
+async def test_without_ffmpeg_aac_is_refused_with_the_command_that_adds_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: dict[str, Any]
+) -> None:
+    monkeypatch.setitem(sys.modules, "av", None)
+    script = speaking()
+    param, message = await refused(await speak(tmp_path, script, response_format="aac", **body))
+    assert (param, script.runs) == ("response_format", [])
+    assert message.endswith(f"flac, opus{', json, b64_json' if not body else ''}; for this one: {INSTALL_COMMAND}")
 
 
 @pytest.mark.parametrize("body", [{}, {"stream": True}, {"stream_format": "audio"}])

@@ -181,6 +181,7 @@ async def test_a_model_of_another_task_is_refused(tmp_path: Path) -> None:
         ({"response_format": "srt", "stream": "true"}, "response_format"),
         ({"timestamp_granularities__": "word"}, "timestamp_granularities"),
         ({"response_format": "verbose_json", "timestamp_granularities__": "phoneme"}, "timestamp_granularities"),
+        ({"file_url": "http://127.0.0.1/speech.wav"}, "file_url"),
         ({"options": '{"beam": 5}'}, "options.beam"),
         ({"options": '{"vad": "maybe"}'}, "options.vad"),
         ({"response_format": "verbose_json", "timestamp_granularities__": "word"}, "timestamp_granularities"),
@@ -232,6 +233,12 @@ async def test_a_path_outside_the_roots_is_refused_alike_whether_or_not_it_exist
 @pytest.mark.parametrize("path", ["/nonexistent.wav", "/dev/zero", "/", "a\u0000b", 5])
 async def test_a_path_that_is_no_file_is_refused(tmp_path: Path, path: Any) -> None:
     assert (await refusal(await send_json(tmp_path, spoken(), json.dumps({"audio": path}).encode())))[0] == "audio"
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1/speech.wav", "file:///etc/passwd", ""])
+async def test_nothing_is_fetched(tmp_path: Path, url: str) -> None:
+    body = {"file_url": url, "audio": "/etc/hostname"}
+    assert (await refusal(await send_json(tmp_path, spoken(), json.dumps(body).encode())))[0] == "file_url"
 
 
 @pytest.mark.parametrize(

@@ -143,9 +143,8 @@ def test_what_is_no_audio_is_the_clients_mistake_and_names_what_is_accepted(data
 @pytest.mark.parametrize(
     ("head", "container"),
     [
-        (b"\x1a\x45\xdf\xa3", "WebM"),
-        (b"\0\0\0\x20ftypM4A ", "MP4"),
-        (b"\xff\xf1\x50\x80", "AAC"),
+        (b"\x30\x26\xb2\x75", "WMA"),
+        (b"#!AMR\n", "AMR"),
         (b"RIFF\x70\0\0\0WAVEJUNK\0\0\0\0fmt \x10\0\0\0\x61\1\1\0", "WAV with the codec 0x0161"),
     ],
 )
