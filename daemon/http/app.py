@@ -34,6 +34,7 @@ def create_app(services: Services, *, run_task: RunTask = run_task) -> QuartTrio
     app = _App("audiocpp", static_folder=None)
     # Quart cuts replies and bodies at limits of its own; ours are applied where bodies are read and runs are made.
     app.config.update(MAX_CONTENT_LENGTH=None, BODY_TIMEOUT=None, RESPONSE_TIMEOUT=None)
+    app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False  # OPTIONS is answered by the guards
     app.url_map.strict_slashes = True
     app.url_map.merge_slashes = False
     app.url_map.redirect_defaults = False

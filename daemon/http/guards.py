@@ -37,8 +37,8 @@ def register(app: QuartTrio) -> None:
 async def _check_request() -> Response | None:
     _check_host(request)
     _check_origin(request)
-    if request.method == "OPTIONS" and "Origin" in request.headers:
-        return Response("", status=204, content_type="text/plain")
+    if request.method == "OPTIONS" and _answers_options(backend().services.config):
+        return _preflight_reply()
     _check_key(request)
     return None
 
@@ -56,10 +56,20 @@ async def _add_cors(response: Response) -> Response:
     response.headers["Access-Control-Allow-Origin"] = origin
     response.headers["Access-Control-Expose-Headers"] = EXPOSED_HEADERS
     response.headers.add("Vary", "Origin")
-    if request.method == "OPTIONS":
-        # The wildcard does not cover Authorization (Fetch standard).
-        response.headers["Access-Control-Allow-Headers"] = "*, Authorization" if backend().api_keys else "*"
-        response.headers["Access-Control-Allow-Methods"] = "GET, POST"
+    return response
+
+
+def _answers_options(config: ServerConfig) -> bool:
+    """Whether there are pages that ask first: of the origins that are let in, or the server's own."""
+    return config.ui or config.cors_origins not in ("", ())
+
+
+def _preflight_reply() -> Response:
+    """The same on every path, also for one that does not exist."""
+    response = Response("", status=204, content_type="text/plain")
+    # The wildcard does not cover Authorization (Fetch standard).
+    response.headers["Access-Control-Allow-Headers"] = "*, Authorization" if backend().api_keys else "*"
+    response.headers["Access-Control-Allow-Methods"] = "GET, POST"
     return response
 
 
