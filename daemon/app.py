@@ -3,6 +3,7 @@
 import logging
 import os
 import signal
+import ssl
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -15,6 +16,7 @@ from audiocpp.daemon import paths
 from audiocpp.daemon.admin import Admin
 from audiocpp.daemon.config import ServerConfig
 from audiocpp.daemon.errors import DaemonError
+from audiocpp.daemon.frontends import check_frontend
 from audiocpp.daemon.http.app import create_app
 from audiocpp.daemon.http.live import RAW_BODIES
 from audiocpp.daemon.references import check_presets
@@ -36,6 +38,7 @@ async def run_daemon(
     `announce` is called with the public base URL once both planes accept. Raises `ConfigError`, `SpecError`, `OSError`
     (an address that cannot be bound) before that.
     """
+    tls = check_frontend(config)
     services = build_services(config, config_path=config_path, environ=environ)
     remove_left_over(services.spool_dir, UPLOADS)
     remove_left_over(services.graphs_dir)
@@ -44,13 +47,20 @@ async def run_daemon(
     admin_path.parent.mkdir(parents=True, exist_ok=True)
     admin = open_unix_listener(admin_path)
     try:
-        await _serve(services, public, admin, announce)
+        await _serve(services, public, admin, announce, tls=tls)
     finally:
         admin_path.unlink(missing_ok=True)
 
 
-async def _serve(services: Services, public: Listener, admin: Listener, announce: Callable[[str], None]) -> None:
-    url = f"http://{public.address}"
+async def _serve(
+    services: Services,
+    public: Listener,
+    admin: Listener,
+    announce: Callable[[str], None],
+    *,
+    tls: ssl.SSLContext | None,
+) -> None:
+    url = f"{'http' if tls is None else 'https'}://{public.address}"
     stop = trio.Event()
     chunks = [entry.live_ingest.max_chunk_bytes for entry in services.registry.entries.values()]
     limits = ServingLimits(
@@ -63,7 +73,7 @@ async def _serve(services: Services, public: Listener, admin: Listener, announce
         backend = Admin(services, url=url, pid=os.getpid(), nursery=nursery)
         async with trio.open_nursery() as planes:
             await planes.start(
-                partial(serve, create_app(services), [public], limits=limits, stop=stop, raw_bodies=RAW_BODIES)
+                partial(serve, create_app(services), [public], limits=limits, stop=stop, raw_bodies=RAW_BODIES, tls=tls)
             )
             await planes.start(
                 partial(

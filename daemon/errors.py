@@ -80,6 +80,12 @@ class BodyTooLarge(DaemonError):
     status, type, code = 413, "invalid_request_error", "body_too_large"
 
 
+class RequestTooLarge(BodyTooLarge):
+    """The body, on a listener of the frontend `websocket`."""
+
+    type = "request_too_large"
+
+
 class UnsupportedMedia(DaemonError):
     """A recognised container or codec that cannot be decoded here."""
 

@@ -124,7 +124,7 @@ def _add_server_flags(parser: argparse.ArgumentParser) -> None:
     switch("--no-ui", help="do not; wins over --ui")
     switch("--ui-management", help="let clients register, load and unload models")
     value("--cors-origins", metavar="ORIGINS", help='web origins that may use the API: "*", or "" for none')
-    value("--frontend-listener", metavar="NAME", help="further listener")
+    value("--frontend-listener", metavar="NAME", help="how the API is served: https or websocket")
     group.add_argument(
         "--frontend-option",
         action="append",

@@ -22,6 +22,9 @@ SERVER_OPTION_MAPS = ("default_session_options", "frontend_options")
 MODEL_OPTION_MAPS = ("load_options", "session_options", "default_request_options")
 _JSON_NAMES = {"int": "integer", "float": "number", "str": "string", "bool": "boolean"}
 
+FRONTEND_PATHS = ("cert_file", "key_file")
+"""Options of a frontend that name a file."""
+
 PATH_FLAGS = ("admin_socket", "models_root", "model_spec_override", "voice_dir")
 
 
@@ -46,6 +49,8 @@ def parse_config(document: Json, *, folder: Path) -> ServerConfig:
     """The document as structs, without the rules that concern several keys. Unknown keys are ignored."""
     reader = _Reader(folder)
     document = _with_option_texts(document, SERVER_OPTION_MAPS, at="")
+    if isinstance(options := document.get("frontend_options"), dict):
+        document["frontend_options"] = _with_paths(options, folder=folder)
     entries = document.get("models", [])
     if not isinstance(entries, list):
         raise ConfigError(f"models: expected an array, got {_shown(entries)}")
@@ -70,8 +75,16 @@ def _apply(document: Json, overrides: Mapping[str, object]) -> None:
         if key in PATH_FLAGS:
             value = str(Path(str(value)).absolute())
         if key == "frontend_options" and isinstance(value, Mapping):
-            value = {**document.get(key, {}), **value}
+            value = {**document.get(key, {}), **_with_paths(value, folder=Path.cwd())}
         document[key] = value
+
+
+def _with_paths(options: Mapping[str, str], *, folder: Path) -> dict[str, str]:
+    """Frontend options in which relative paths are counted from `folder`."""
+    return {
+        name: str(folder / Path(text).expanduser()) if name in FRONTEND_PATHS and text else text
+        for name, text in options.items()
+    }
 
 
 def _named_model(entry: object, reader: "_Reader", *, at: str) -> ModelConfig:

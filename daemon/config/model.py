@@ -215,10 +215,12 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     log_request_body: Annotated[
         bool, Meta(description="Log the bodies of requests, without audio; needs `--log` or `--log-file`.")
     ] = False
-    frontend_listener: Annotated[str, Meta(description="Further listener.")] = ""
+    frontend_listener: Annotated[
+        str, Meta(description="How the API is served: `https`, `websocket` (requests in messages, too) or plainly.")
+    ] = ""
     frontend_options: Annotated[Options, Meta(description="Options of `frontend_listener`.")] = {}
     resample_kernel_cache_mb: Annotated[
-        Count, Meta(description="Of the reference: the resampler here keeps no kernels.")
+        Mebibytes, Meta(description="Of the reference: the resampler here keeps no kernels.")
     ] = 32
 
 
@@ -226,10 +228,7 @@ INERT: dict[type[msgspec.Struct], frozenset[str]] = {
     ServerConfig: frozenset(
         {
             "fallback",
-            "frontend_listener",
-            "frontend_options",
             "resample_kernel_cache_mb",
-            "ui_management",
         }
     ),
     ModelConfig: frozenset({"config", "fallback", "weight"}),

@@ -1,10 +1,15 @@
 """The public HTTP app: all routes, and the guards, limits and error replies around them."""
 
+from quart import websocket
+from quart.ctx import WebsocketContext
+from quart.typing import ResponseReturnValue
 from quart_trio import QuartTrio
 
 from audiocpp.daemon.backend import EXTENSION, Backend, RunTask
+from audiocpp.daemon.frontends import WEBSOCKET
 from audiocpp.daemon.http import errors, guards
 from audiocpp.daemon.http.batches import batches
+from audiocpp.daemon.http.bridge import bridge
 from audiocpp.daemon.http.connection import HttpConnection, ServedRequest, WebSocketConnection
 from audiocpp.daemon.http.description import description
 from audiocpp.daemon.http.devices import devices
@@ -24,9 +29,18 @@ BLUEPRINTS = (health, description, metrics, devices, models, voices, speech, tra
 
 
 class _App(QuartTrio):
+    """`bridges`: a WebSocket to a path that is none brings requests to it."""
+
     asgi_http_class = HttpConnection
     asgi_websocket_class = WebSocketConnection
     request_class = ServedRequest
+    bridges = False
+
+    async def dispatch_websocket(self, websocket_context: WebsocketContext | None = None) -> ResponseReturnValue | None:
+        if self.bridges and websocket.routing_exception is not None:
+            await bridge()
+            return None
+        return await super().dispatch_websocket(websocket_context)
 
 
 def create_app(services: Services, *, run_task: RunTask = run_task) -> QuartTrio:
@@ -35,6 +49,7 @@ def create_app(services: Services, *, run_task: RunTask = run_task) -> QuartTrio
     # Quart cuts replies and bodies at limits of its own; ours are applied where bodies are read and runs are made.
     app.config.update(MAX_CONTENT_LENGTH=None, BODY_TIMEOUT=None, RESPONSE_TIMEOUT=None)
     app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False  # OPTIONS is answered by the guards
+    app.bridges = services.config.frontend_listener == WEBSOCKET
     app.url_map.strict_slashes = True
     app.url_map.merge_slashes = False
     app.url_map.redirect_defaults = False

@@ -7,7 +7,8 @@ import trio
 from quart import request
 
 from audiocpp.daemon.backend import backend
-from audiocpp.daemon.errors import BodyTooLarge, RequestTimeout
+from audiocpp.daemon.errors import BodyTooLarge, RequestTimeout, RequestTooLarge
+from audiocpp.daemon.frontends import WEBSOCKET
 from audiocpp.daemon.http.body_log import log_json
 
 IDLE_TIMEOUT_S = 30.0
@@ -32,14 +33,14 @@ async def body_pieces() -> AsyncGenerator[bytes]:
             return
         received += len(piece)
         if received > limit:
-            raise _too_large(limit)
+            raise too_large(limit)
         yield piece
 
 
 def check_declared_length(limit: int) -> None:
     declared = request.content_length
     if declared is not None and declared > limit:
-        raise _too_large(limit)
+        raise too_large(limit)
 
 
 async def whole_body() -> bytearray:
@@ -50,11 +51,14 @@ async def whole_body() -> bytearray:
         async for piece in pieces:
             body += piece
             if len(body) > MAX_JSON_BYTES:
-                raise _too_large(MAX_JSON_BYTES)
+                raise too_large(MAX_JSON_BYTES)
     if backend().services.config.log_request_body:
         log_json(bytes(body))
     return body
 
 
-def _too_large(limit: int) -> BodyTooLarge:
-    return BodyTooLarge(f"the request body exceeds the maximum of {limit} bytes")
+def too_large(limit: int) -> BodyTooLarge:
+    """The refusal of a body beyond `limit` bytes."""
+    bridged = backend().services.config.frontend_listener == WEBSOCKET
+    kind = RequestTooLarge if bridged else BodyTooLarge
+    return kind(f"the request body exceeds the maximum of {limit} bytes")

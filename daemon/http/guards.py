@@ -125,14 +125,14 @@ def _check_key(connection: BaseRequestWebsocket) -> None:
     keys = backend().api_keys
     if not keys or connection.path in OPEN_PATHS or connection.path.startswith(OPEN_FILES):
         return
-    shown = _shown_key(connection)
+    shown = shown_key(connection)
     if shown is None:
         raise Unauthorized("an API key is required: Authorization: Bearer KEY")
     if not any(hmac.compare_digest(shown.encode(), key.encode()) for key in keys):
         raise Unauthorized("the API key is not accepted")
 
 
-def _shown_key(connection: BaseRequestWebsocket) -> str | None:
+def shown_key(connection: BaseRequestWebsocket) -> str | None:
     scheme, _, key = connection.headers.get("Authorization", "").partition(" ")
     if scheme.lower() == "bearer":
         return key.strip()

@@ -9,8 +9,12 @@ from quart import Response
 from audiocpp.daemon.http.encoded_file import EncodedFile
 
 
+def json_text(body: Mapping[str, Any]) -> bytes:
+    return json.dumps(body, ensure_ascii=False).encode()
+
+
 def json_reply(body: Mapping[str, Any], *, status: int = 200) -> Response:
-    return Response(json.dumps(body, ensure_ascii=False), status=status, content_type="application/json")
+    return Response(json_text(body), status=status, content_type="application/json")
 
 
 def bytes_reply(body: bytes, *, content_type: str, headers: Mapping[str, str] | None = None) -> Response:

@@ -15,6 +15,7 @@ from hypercorn.utils import parse_socket_addr
 from audiocpp.daemon.serving.app_tasks import AppTasks
 from audiocpp.daemon.serving.limits import ServingLimits
 from audiocpp.daemon.serving.protocol import Protocol, StackConfig
+from audiocpp.daemon.serving.tls import TlsStream
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +37,7 @@ class Connection:
     def __init__(
         self,
         app: AppWrapper,
-        stream: trio.SocketStream,
+        stream: trio.SocketStream | TlsStream,
         *,
         limits: ServingLimits,
         config: StackConfig,
@@ -108,7 +109,7 @@ class Connection:
             self._context,
             AppTasks(nursery),  # type: ignore[arg-type]  # all of hypercorn's TaskGroup that is used, no more
             ConnectionState(self._state),
-            False,
+            isinstance(self._stream, TlsStream),
             parse_socket_addr(sock.family, sock.getpeername()),
             parse_socket_addr(sock.family, sock.getsockname()),
             self._send,

@@ -146,6 +146,10 @@ CLOSE_CODE = "close_code"
 code that the client gave, or that a broken frame has."""
 
 
+MAX_MESSAGE_BYTES = "max_message_bytes"
+"""In the ASGI scope's `state`: an app may put the length there that it takes messages up to."""
+
+
 class WebSocketStream(WSStream):
     """One WebSocket. It keeps count of pongs, and does not count while it waits for the app to take a message.
 
@@ -187,7 +191,7 @@ class WebSocketStream(WSStream):
 
     async def _receive(self, event: TextMessage | BytesMessage) -> None:
         """Text is measured in characters, of which there are no more than bytes."""
-        longest = self.config.websocket_max_message_size
+        longest = self.scope["state"].get(MAX_MESSAGE_BYTES, self.config.websocket_max_message_size)
         self._message_length += len(event.data)
         if self._message_length > longest:
             await self._close(CloseReason.MESSAGE_TOO_BIG, f"a message may have {longest} bytes")

@@ -1,6 +1,7 @@
 """The accept loop and the stop."""
 
 import logging
+import ssl
 from collections.abc import Callable, Mapping, Sequence, Set
 from functools import partial
 from typing import Any
@@ -14,6 +15,7 @@ from audiocpp.daemon.serving.connection import Connection
 from audiocpp.daemon.serving.limits import ServingLimits
 from audiocpp.daemon.serving.listeners import Listener
 from audiocpp.daemon.serving.protocol import StackConfig, error_body
+from audiocpp.daemon.serving.tls import TlsStream
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +33,7 @@ async def serve(
     stop: trio.Event,
     read_peer: ReadPeer | None = None,
     raw_bodies: Set[str] = frozenset(),
+    tls: ssl.SSLContext | None = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serves `app` until `stop` is set and the running requests are done.
@@ -43,6 +46,7 @@ async def serve(
         read_peer: called once per Unix connection; an OSError closes that connection.
         raw_bodies: paths whose chunked bodies reach the app as they are on the wire (see `raw_body`). A client that
             half-closes such a connection is still answered.
+        tls: for all connections; None: they are not encrypted.
 
     Resource handling:
         The listeners are closed when `stop` is set, and at the end. Then idle connections are closed, running
@@ -54,7 +58,7 @@ async def serve(
     """
     async with trio.open_nursery() as background:
         given = {"stopping": stop, "background": background}
-        server = _Server(app, limits=limits, given=given, read_peer=read_peer, raw_bodies=raw_bodies)
+        server = _Server(app, limits=limits, given=given, read_peer=read_peer, raw_bodies=raw_bodies, tls=tls)
         background.start_soon(server.watch_for_hangups)
         async with trio.open_nursery() as connections:
             async with trio.open_nursery() as accepting:
@@ -77,6 +81,7 @@ class _Server:
         given: Mapping[str, Any],
         read_peer: ReadPeer | None,
         raw_bodies: Set[str],
+        tls: ssl.SSLContext | None,
     ) -> None:
         self._app = ASGIWrapper(app)
         self._limits = limits
@@ -84,6 +89,7 @@ class _Server:
         self._context = WorkerContext(None)
         self._given = given
         self._read_peer = read_peer
+        self._tls = tls
         self._connections: set[Connection] = set()
 
     async def accept(
@@ -111,18 +117,19 @@ class _Server:
             for connection in self._connections:
                 connection.cancel_if_peer_left()
 
-    async def _serve_connection(self, listener: Listener, stream: trio.SocketStream) -> None:
+    async def _serve_connection(self, listener: Listener, accepted: trio.SocketStream) -> None:
         try:
+            stream = accepted if self._tls is None else TlsStream(accepted, self._tls)
             if len(self._connections) >= self._limits.max_connections:
                 await _refuse(stream)
             else:
-                await self._run_connection(stream, self._state(listener, stream))
+                await self._run_connection(stream, self._state(listener, accepted))
         except* OSError as errors:  # of its socket: the app's own errors end in `AppTasks`
             logger.info("A connection to %s broke: %s", listener.address, errors.exceptions[0])
         except* Exception:
             logger.exception("A connection to %s failed", listener.address)
 
-    async def _run_connection(self, stream: trio.SocketStream, state: dict[str, Any]) -> None:
+    async def _run_connection(self, stream: trio.SocketStream | TlsStream, state: dict[str, Any]) -> None:
         connection = Connection(
             self._app, stream, limits=self._limits, config=self._config, context=self._context, state=state
         )
@@ -138,7 +145,7 @@ class _Server:
         return {"peer": peer, "loopback": listener.loopback, **self._given}
 
 
-async def _refuse(stream: trio.SocketStream) -> None:
+async def _refuse(stream: trio.SocketStream | TlsStream) -> None:
     body = error_body("too many connections are open; try again shortly", kind="server_busy", code="server_busy")
     head = (
         b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 1\r\n"

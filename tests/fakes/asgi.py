@@ -1,5 +1,6 @@
 """Small ASGI apps and a raw client for the tests of the accept loop."""
 
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -73,27 +74,37 @@ class Served:
 
 @asynccontextmanager
 async def served(
-    handlers: dict[str, Handler], listener: Listener | None = None, *, read_peer: Any = None, **limits: Any
+    handlers: dict[str, Handler],
+    listener: Listener | None = None,
+    *,
+    read_peer: Any = None,
+    tls: ssl.SSLContext | None = None,
+    **limits: Any,
 ) -> AsyncIterator[Served]:
     """Serves `handlers` by path for the length of the block."""
 
     async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
         await handlers.get(scope["path"], not_found)(scope, receive, send)
 
-    async with serving(app, listener, read_peer=read_peer, **limits) as running:
+    async with serving(app, listener, read_peer=read_peer, tls=tls, **limits) as running:
         yield running
 
 
 @asynccontextmanager
 async def serving(
-    app: Any, listener: Listener | None = None, *, read_peer: Any = None, **limits: Any
+    app: Any,
+    listener: Listener | None = None,
+    *,
+    read_peer: Any = None,
+    tls: ssl.SSLContext | None = None,
+    **limits: Any,
 ) -> AsyncIterator[Served]:
     """Serves an ASGI app for the length of the block, with limits for the impatient."""
     at = listener or open_tcp_listener("127.0.0.1", 0)
     running = Served(0 if at.unix else at.port, stop=trio.Event(), stopped=trio.Event())
 
     async def run(*, task_status: Any) -> None:
-        given = {"stop": running.stop, "read_peer": read_peer, "raw_bodies": RAW_BODIES}
+        given = {"stop": running.stop, "read_peer": read_peer, "raw_bodies": RAW_BODIES, "tls": tls}
         start = partial(serve, limits=replace(QUICK, **limits), **given)
         await start(app, [at], task_status=task_status)
         running.stopped.set()

@@ -19,7 +19,7 @@ import httpx
 COMMANDS = Path(sys.executable).parent
 START_LIMIT_S = 30.0
 STOP_LIMIT_S = 20.0
-_READY = re.compile(r"listening on (http://\S+)")
+_READY = re.compile(r"listening on (https?://\S+)")
 
 MODELS: tuple[dict[str, Any], ...] = (
     {"id": "moonshine", "family": "moonshine_asr", "task": "asr", "aliases": ["whisper-1"]},
