@@ -220,7 +220,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     ] = ""
     frontend_options: Annotated[Options, Meta(description="Options of `frontend_listener`.")] = {}
     resample_kernel_cache_mb: Annotated[
-        Mebibytes, Meta(description="Of the reference: the resampler here keeps no kernels.")
+        Count, Meta(description="Of the reference: the resampler here keeps no kernels.")
     ] = 32
 
 
@@ -229,6 +229,7 @@ INERT: dict[type[msgspec.Struct], frozenset[str]] = {
         {
             "fallback",
             "resample_kernel_cache_mb",
+            "ui_management",
         }
     ),
     ModelConfig: frozenset({"config", "fallback", "weight"}),
