@@ -2,7 +2,9 @@
 
 import base64
 import json
+import math
 import sys
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from audiocpp.engines.ffmpeg import INSTALL_COMMAND
 from audiocpp.engines.tasks import AudioChunk
 
 PCM = bytes(range(8))
+SPECS = files("audiocpp").joinpath("model_specs")
 
 
 def speaking() -> Script:
@@ -234,6 +237,44 @@ async def test_speed_becomes_the_option_that_the_model_declares(tmp_path: Path, 
     script = speaking()
     await speak(tmp_path, script, **{field: 1.5, "options": {"noise_scale": "0.5", "speed": 3}})
     assert script.run.request.options == {"speed": 1.5, "noise_scale": 0.5}
+
+
+async def test_without_a_rate_only_the_exactly_neutral_speed_is_taken(tmp_path: Path) -> None:
+    spec = json.loads(SPECS.joinpath("piper_tts.json").read_bytes())
+    spec["options"]["request"] = []
+    (tmp_path / "piper_tts.json").write_text(json.dumps(spec))
+    config = {"model_spec_override": str(tmp_path / "piper_tts.json")}
+    for neutral in ({"speed": 1}, {"speed": 1.0}, {"speaking_rate": 1.0}, {"speed": None, "speaking_rate": 1.0}):
+        script = speaking()
+        assert (await speak(tmp_path, script, config, model="piper", **neutral)).status_code == 200
+        assert script.run.request.options == {}
+    for speed in (math.nextafter(1.0, 2.0), math.nextafter(1.0, 0.0), 0.5, 2):
+        param, message = await refused(await speak(tmp_path, speaking(), config, model="piper", speed=speed))
+        assert (param, "speed is not supported by this model" in message) == ("speed", True)
+    assert (await refused(await speak(tmp_path, speaking(), config, model="piper", temperature=1.0)))[
+        0
+    ] == "temperature"
+
+
+@pytest.mark.parametrize(
+    ("voice", "speaks"),
+    [
+        ("alloy", "af_alloy"),
+        ("echo", "am_echo"),
+        ("fable", "bm_fable"),
+        ("onyx", "am_onyx"),
+        ("nova", "af_nova"),
+        ("shimmer", "af_heart"),
+        ("verse", "af_heart"),
+    ],
+)
+async def test_the_voices_of_openai_are_those_of_kokoro_that_carry_their_names(
+    tmp_path: Path, voice: str, speaks: str
+) -> None:
+    script = speaking()
+    response = await speak(tmp_path, script, KOKORO, voice=voice)
+    assert (response.status_code, response.headers["X-AudioCPP-Voice"]) == (200, speaks)
+    assert script.run.request.voice == ("" if speaks == "af_heart" else speaks)
 
 
 async def test_nulls_count_as_absent(tmp_path: Path) -> None:

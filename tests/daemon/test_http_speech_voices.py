@@ -198,6 +198,22 @@ async def test_with_a_recording_of_the_request_the_library_is_not_looked_at(
     assert (request.voice, request.reference, request.options) == ("ef_first", OTHER_REFERENCE, {})
 
 
+@pytest.mark.parametrize(
+    ("query", "own"), [("", True), ("?model=echo", True), ("?model=", True), ("?model=nobody", False)]
+)
+async def test_presets_voices_and_recordings_are_listed_once_in_byte_order(
+    tmp_path: Path, library: dict[str, str], query: str, own: bool
+) -> None:
+    presets = {"zoe": {"voice_id": "em_onyx"}, "anna": {"voice_id": "em_onyx"}, "Zed": {"voice_id": "em_onyx"}}
+    model = {"id": "echo", "family": "echo_voice", "voice_presets": presets}
+    client = fake_app(tmp_path, models=[model], model_spec_override=str(SPEC), **library).test_client()
+    with trio.fail_after(5):
+        response = await client.get(f"/v1/audio/voices{query}")
+    recordings = ["Jörg%", "anna", "damaged", "echo", "ef_first"]
+    listed = ["Jörg%", "Zed", "anna", "damaged", "echo", "ef_first", "em_onyx", "zoe"] if own else recordings
+    assert (response.status_code, await response.get_json()) == (200, {"voices": listed})
+
+
 async def test_a_damaged_recording_of_the_library_is_told_as_the_voice(tmp_path: Path, library: dict[str, str]) -> None:
     assert (await Speaking(tmp_path, server=library).error(voice="damaged"))[0] == "voice"
 
