@@ -34,7 +34,7 @@ class Metrics:
         ProcessCollector(registry=registry)
         self._requests = Counter(
             "audiocpp_http_requests",
-            "Requests answered. Status 499: the client left before the reply.",
+            "Requests answered. Status 499: the client left before the end of the reply.",
             ("route", "method", "status"),
             registry=registry,
         )

@@ -39,7 +39,8 @@ SETTLED_BYTES = 64 << 10
 """Longer bodies are not waited for."""
 
 CLIENT_LEFT = 499
-"""The status that the access line shows when the client left before any reply; nginx uses it so."""
+"""The status that the access line and the metrics show when the client left before the end of the reply, whatever
+status that began with; nginx has it for clients that left before its beginning."""
 
 
 class ReplyBroken(Exception):
@@ -105,7 +106,7 @@ class HttpConnection(TrioASGIHTTPConnection):
                         sender = exchange.watched(partial(_send_settled, served, send))
                         served.tasks.start_soon(self.handle_request, served.tasks, served, sender)
             except* ReplyBroken:
-                pass
+                exchange.complete = True  # by our own fault
             finally:
                 exchange.end(self.app, self.scope["method"], self.scope["path"], served.url_rule)
 
@@ -175,6 +176,7 @@ class Exchange:
     timings: Timings = field(default_factory=Timings)
     started: float = field(default_factory=trio.current_time)
     status: int = CLIENT_LEFT
+    complete: bool = False
     sent_bytes: int = 0
 
     def watched(self, send: ASGISendCallable) -> ASGISendCallable:
@@ -185,9 +187,11 @@ class Exchange:
             match message["type"]:
                 case "http.response.start" | "websocket.http.response.start" | "websocket.accept":
                     self.status = message.get("status", 101)
+                    self.complete = message["type"] == "websocket.accept"
                     message["headers"] = [*message.get("headers", ()), *self._headers(message["type"])]
                 case "http.response.body" | "websocket.http.response.body":
                     self.sent_bytes += len(message["body"])
+                    self.complete = not message.get("more_body", False)
                 case "websocket.send":
                     self.sent_bytes += len(message["bytes"] or message["text"] or b"")
             await send(cast("ASGISendEvent", message))
@@ -208,14 +212,15 @@ class Exchange:
     def end(self, app: Quart, method: str, path: str, rule: Rule | None) -> None:
         """The reply is complete, or its client has left. `rule` is that of the route, if there is one."""
         seconds = self._elapsed_s
-        fields = {"status": self.status, "duration_ms": round(seconds * 1e3, 1), "sent_bytes": self.sent_bytes}
+        status = self.status if self.complete else CLIENT_LEFT
+        fields = {"status": status, "duration_ms": round(seconds * 1e3, 1), "sent_bytes": self.sent_bytes}
         told = {"method": method, "path": path, **fields, **self.timings.log_fields()}
         access_log.info("%s %s", method, path, extra=told)
         backend: Backend = app.extensions[EXTENSION]
         backend.services.metrics.served(
             route=UNMATCHED if rule is None else rule_path(rule),
             method=method,
-            status=self.status,
+            status=status,
             model=self.timings.model,
             seconds=seconds,
         )

@@ -26,6 +26,7 @@ ANSWER_S = 3 * 0.1
 FREE_S = 3 * 1.0
 """Three times what must hold on an idle machine."""
 CROWD = 16
+REQUESTS = "audiocpp_http_requests_total"
 
 
 @pytest.fixture(scope="module")
@@ -106,6 +107,10 @@ def test_nobody_waits_for_the_speech_of_a_client_that_left(tmp_path: Path, model
         answer = client.post("/v1/audio/speech", json=body_of("Yes.", busy_timeout_ms=int(FREE_S * 1e3)))
         assert answer.status_code == 200, answer.text
         assert time.monotonic() - left < 2 * FREE_S
+        counted = client.get("/metrics").text
+        assert f'{REQUESTS}{{method="POST",route="/v1/audio/speech",status="499"}} 1.0' in counted
+        assert f'{REQUESTS}{{method="POST",route="/v1/audio/speech",status="200"}} 2.0' in counted
+        assert "audiocpp_request_errors_total{" not in counted
         assert not [record for record in daemon.log if record["level"] in ("warning", "error")]
 
 
