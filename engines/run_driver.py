@@ -151,6 +151,8 @@ class Driver:
             return wire.Heartbeat(open_runs=len(self._runs), waiting_work=len(self._work), oldest_work_s=oldest)
 
     def _step(self, run: ActiveRun) -> None:
+        if run.id not in self._runs:
+            return  # it was cancelled, and queued by that, while it came to its end
         if run.awaits_input:
             self._take_input(run)
         try:

@@ -311,6 +311,21 @@ def test_memory_exhausted_by_a_run_has_its_own_code(desk: Desk) -> None:
     assert desk.next().code == "insufficient_memory"
 
 
+def test_a_run_that_is_cancelled_while_it_ends_ends_once_and_the_next_is_served(desk: Desk) -> None:
+    def ends() -> Run:
+        desk.driver.cancel(1)  # as a client does that leaves at this very moment
+        yield from ()
+
+    def next_run() -> Run:
+        yield TextDelta("served")
+
+    desk.driver.open(1, ends())
+    assert isinstance(desk.next(), wire.RunDone)
+    desk.driver.open(2, next_run())
+    assert desk.next() == wire.Event(2, TextDelta("served"))
+    assert desk.until(wire.RunDone).run == 2
+
+
 def test_inputs_for_a_run_that_has_ended_are_ignored(desk: Desk) -> None:
     def run() -> Run:
         yield TextDelta("x")
